@@ -8,15 +8,17 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import timedelta
 from functools import cached_property, reduce
 from operator import or_
 from typing import TypeVar
 
+from freshline.model.enums import OnRetire
 from freshline.partitions.compatibility import default_requirement
 from freshline.partitions.key_partitionings import Unpartitioned
-from freshline.partitions.mapping import PartitionMapping
+from freshline.partitions.mapping import NO_VALUES, PartitionMapping, Values
 from freshline.partitions.partitioning import Partitioning
-from freshline.partitions.requirements import ALL, Requirement
+from freshline.partitions.requirements import ALL, ANY, Requirement
 from freshline.partitions.selection import EVERYTHING, NOTHING, Selection
 
 Root = str | int  # a source, or a workflow without inputs
@@ -43,11 +45,15 @@ class Graph:
         partitionings: Mapping[str, Partitioning] | None = None,
         mappings: Mapping[tuple[str, int], PartitionMapping] | None = None,
         requirements: Mapping[tuple[str, int], Requirement] | None = None,
+        retained: Mapping[str, timedelta] | None = None,
+        on_retire: Mapping[tuple[str, int], OnRetire] | None = None,
     ) -> None:
         self.epoch = epoch
         self._partitionings = dict(partitionings or {})  # of the assets that have one
         self._mappings = dict(mappings or {})  # of edges to or from an asset with partitions
         self._requirements = dict(requirements or {})  # where it is not the default of the mapping
+        self._retained = dict(retained or {})  # of the assets whose partitions are removed after a time
+        self._on_retire = dict(on_retire or {})  # where it is not the default of the mapping
         self._not_triggering = frozenset(not_triggering)  # edges whose changes cause no run
         self.not_automatic = frozenset(not_automatic)  # only users start these
         self.slugs = dict(slugs)
@@ -157,12 +163,20 @@ class Graph:
         found = ((self._producers.get(asset_id), one) for asset_id, one in self._partitionings.items())
         return {workflow_id: one for workflow_id, one in found if workflow_id is not None}
 
-    def read_of(self, asset_id: str, workflow_id: int, selection: Selection) -> Selection:
-        """Return the partitions of an input that these partitions of the workflow read."""
+    def read_of(self, asset_id: str, workflow_id: int, selection: Selection, newest: Values = NO_VALUES) -> Selection:
+        """Return the partitions of an input that these partitions of the workflow read, or would read with data.
+
+        `newest`: its newest values with data. Without them, a mapping `latest` may read any.
+        """
         mapping = self._mappings.get((asset_id, workflow_id))
-        if mapping is None or mapping.latest:  # which are the newest with data changes all the time
+        if mapping is None:
             return NOTHING if selection.is_empty else EVERYTHING
-        return mapping.up_all(selection)
+        return mapping.readable_all(selection, newest) if mapping.latest else mapping.up_all(selection)
+
+    @cached_property
+    def latest_edges(self) -> tuple[tuple[str, int], ...]:
+        """The inputs of which workflows read the newest partitions with data, with these workflows."""
+        return tuple(sorted(edge for edge, mapping in self._mappings.items() if mapping.latest))
 
     def mapping(self, asset_id: str, workflow_id: int) -> PartitionMapping | None:
         """Return the mapping of an edge; None if neither the input nor the consumer has partitions."""
@@ -181,6 +195,17 @@ class Graph:
         mapping = self._mappings.get((asset_id, workflow_id))
         default = default_requirement(mapping) if mapping else ALL
         return self._requirements.get((asset_id, workflow_id), default)
+
+    def retained(self, asset_id: str) -> timedelta | None:
+        """Return how long after its window a partition of the asset is kept; None: without end."""
+        return self._retained.get(asset_id)
+
+    def on_retire(self, asset_id: str, workflow_id: int) -> OnRetire:
+        """Return what happens to partitions of the workflow when retention removes one that they read."""
+        edge = (asset_id, workflow_id)
+        mapping = self._mappings.get(edge)
+        recompute = mapping is not None and default_requirement(mapping) == ANY
+        return self._on_retire.get(edge, OnRetire.RECOMPUTE if recompute else OnRetire.KEEP)
 
     def outputs_of(self, workflow_id: int) -> tuple[str, ...]:
         """Return the assets that a workflow produces, sorted."""

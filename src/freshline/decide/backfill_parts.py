@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from itertools import islice
+from math import ceil
 
 from freshline.graph import Graph
 from freshline.partitions.calendar import Window
+from freshline.partitions.mapping import NO_VALUES
 from freshline.partitions.partitioning import Partitioning
-from freshline.partitions.selection import EVERYTHING, NOTHING, Keys, Selection, Times, keys_of, times_of
-from freshline.reading import Known, existing, selection_of
+from freshline.partitions.selection import NOTHING, Keys, Selection, Times, keys_of, times_of
+from freshline.reading import Known, Newest, existing, fed_by_all, selection_of
 
 MOST_LOOKED_AT = 200
 """How many partitions of a workflow are looked at for one whose turn can come."""
@@ -23,17 +25,26 @@ Parts = Mapping[int, Selection]
 Unit = tuple[int, str]
 
 
-def closure(graph: Graph, workflow_id: int, selection: Selection, *, upstream: bool, downstream: bool) -> Parts:
+def closure(
+    graph: Graph,
+    workflow_id: int,
+    selection: Selection,
+    *,
+    now: datetime,
+    newest: Newest,
+    upstream: bool,
+    downstream: bool,
+) -> Parts:
     """Return the partitions of a backfill: the selected ones, and if asked for what they read, and what reads them."""
     found: dict[int, Selection] = {workflow_id: selection}
     if upstream:
-        found = _union(found, _above(graph, workflow_id, selection))
+        found = _union(found, _above(graph, workflow_id, selection, newest))
     if downstream:
-        found = _union(found, _below(graph, workflow_id, selection))
+        found = _union(found, _below(graph, workflow_id, selection, now=now, newest=newest))
     return found
 
 
-def _above(graph: Graph, workflow_id: int, selection: Selection) -> dict[int, Selection]:
+def _above(graph: Graph, workflow_id: int, selection: Selection, newest: Newest | None) -> dict[int, Selection]:
     """Go up, descendants first, so that each workflow is left with all that is read of it."""
     found: dict[int, Selection] = {workflow_id: selection.union(graph.predecessors(workflow_id, selection))}
     left = {workflow_id}
@@ -44,21 +55,21 @@ def _above(graph: Graph, workflow_id: int, selection: Selection) -> dict[int, Se
             producer = graph.producer(asset_id)
             if producer is None:
                 continue
-            read = graph.read_of(asset_id, current, found[current])
+            values = newest.values(asset_id, current) if newest else NO_VALUES
+            read = graph.read_of(asset_id, current, found[current], values)
             read = read.union(graph.predecessors(producer, read))
             found[producer] = found.get(producer, NOTHING).union(read)
             left.add(producer)
     return found
 
 
-def _below(graph: Graph, workflow_id: int, selection: Selection) -> dict[int, Selection]:
+def _below(graph: Graph, workflow_id: int, selection: Selection, now: datetime, newest: Newest) -> dict[int, Selection]:
     """Go down, ancestors first."""
     found: dict[int, Selection] = {workflow_id: _with_later(graph, workflow_id, selection)}
     for current in (workflow_id, *graph.descendants(*graph.outputs_of(workflow_id))):
         for asset_id in graph.outputs_of(current) if current in found else ():
             for reader in graph.consumers(asset_id):
-                mapping = graph.mapping(asset_id, reader)
-                fed = EVERYTHING if mapping is None or mapping.latest else mapping.down_all(found[current])
+                fed = fed_by_all(graph, asset_id, found[current], reader, now=now, newest=newest)
                 found[reader] = found.get(reader, NOTHING).union(_with_later(graph, reader, fed))
     return found
 
@@ -107,12 +118,19 @@ class Turns:
         self._known = known
         self._newest_first = newest_first
 
-    def take(self, places: int) -> list[Unit]:
-        """Return up to so many partitions whose turn comes, ancestors first, and take them from the rests."""
+    def take(self, places: int, sizes: Mapping[int, int] | None = None) -> list[Unit]:
+        """Return the partitions whose turn comes, ancestors first, and take them from the rests.
+
+        `places`: how many runs there may be. `sizes`: how many partitions a run computes, of workflows with batches.
+        """
         found: list[Unit] = []
         for workflow_id in sorted(self.rests, key=lambda one: (self._graph.level(one), one)):
-            if len(found) < places:
-                found += self._take(workflow_id, places - len(found))
+            if places <= 0:
+                break
+            size = (sizes or {}).get(workflow_id, 1)
+            taken = self._take(workflow_id, places * size)
+            places -= ceil(len(taken) / size)
+            found += taken
         return found
 
     def _take(self, workflow_id: int, places: int) -> list[Unit]:
@@ -120,9 +138,8 @@ class Turns:
         if workflow_id not in self._graph.slugs:  # it was retired
             del self.rests[workflow_id]
             return []
-        ready = (
-            key for key in islice(self.keys(workflow_id, rest), MOST_LOOKED_AT) if self._is_ready(workflow_id, key)
-        )
+        looked_at = islice(self.keys(workflow_id, rest), max(MOST_LOOKED_AT, places))
+        ready = (key for key in looked_at if self._is_ready(workflow_id, key))
         keys = list(islice(ready, places))
         partitioning = self._graph.partitioning_of(workflow_id)
         left = without(rest, keys, partitioning, self.keys(workflow_id, rest)) if keys else rest
@@ -147,5 +164,5 @@ class Turns:
         ]
         if not above:
             return True
-        read = _above(self._graph, workflow_id, selection_of(self._graph, workflow_id, key))
+        read = _above(self._graph, workflow_id, selection_of(self._graph, workflow_id, key), None)
         return all(read.get(one, NOTHING).intersection(self.rests[one]).is_empty for one in above)

@@ -10,6 +10,7 @@ from freshline.decide.partition_motion import PartitionWalk
 from freshline.model.backfill import Demand
 from freshline.model.enums import Reason, When
 from freshline.model.policy import Policy
+from freshline.model.staleness import Staleness
 from freshline.model.state import Blocker, Input, Output, State
 
 BY_INPUT = frozenset({Reason.MISSING, Reason.UPSTREAM_UPDATE})
@@ -71,6 +72,25 @@ def demanded(policy: Policy, state: State, demand: Demand, walk: AnyWalk | None 
     return Cause(Reason.BACKFILL, Reason.BACKFILL, _target(state), blockers=found, demand=demand)
 
 
+def staleness_of(policy: Policy, state: State) -> Staleness:
+    """Return the versions of all that makes a partition stale, not only of the first cause."""
+    foreign = [one for one in state.outputs if one.foreign and one.head is not None]
+    expired = _expired_outputs(policy, state)
+    return Staleness(
+        inputs={one.reference: one.head.data_version for one in changed_triggers(policy, state) if one.head},
+        job=state.job_fingerprint if state.succeeded_fingerprint != state.job_fingerprint else None,
+        outputs={one.asset_id: one.head.sequence for one in foreign if one.head is not None},
+        expired_at=expired[-1].expired.at if expired and expired[-1].expired else None,
+        missing=_missing(policy, state) is not None,
+    )
+
+
+def _is_declined(state: State, *, missing: bool = False) -> bool:
+    """Return whether a user denied to run the current job; `missing`: also to make the outputs that are missing."""
+    declined = state.declined
+    return declined is not None and declined.job == state.job_fingerprint and (declined.missing or not missing)
+
+
 def changed_triggers(policy: Policy, state: State) -> list[Input]:
     """Return the triggering inputs whose data version differs from the consumed one."""
     return [i for i in triggers(policy, state) if i.changed]
@@ -123,6 +143,8 @@ def origin_of(policy: Policy, state: State, cause: Cause) -> datetime | None:
 def _missing(policy: Policy, state: State) -> Need | None:
     if not policy.on_missing:
         return None
+    if _is_declined(state, missing=True) and not changed_triggers(policy, state):
+        return None
     for output in state.outputs:
         excused = output.asset_id in policy.optional and state.succeeded_at is not None
         if output.head is None and not excused:
@@ -135,7 +157,7 @@ def _definition(state: State) -> Need | None:
     foreign = next((output.asset_id for output in state.outputs if output.foreign), None)
     if foreign is not None:
         return Reason.DEFINITION_CHANGED, foreign
-    if state.succeeded_fingerprint in {None, state.job_fingerprint}:
+    if state.succeeded_fingerprint in {None, state.job_fingerprint} or _is_declined(state):
         return None
     return Reason.DEFINITION_CHANGED, _target(state)
 
@@ -146,7 +168,14 @@ def _upstream(policy: Policy, state: State) -> Need | None:
 
 def _expired_outputs(policy: Policy, state: State) -> list[Output]:
     """Return the expired outputs whose expiry causes a run, earliest first."""
-    found = [(o.expired.at, o) for o in state.outputs if o.expired is not None and o.asset_id in policy.expiring]
+    declined = state.declined
+    found = [
+        (o.expired.at, o)
+        for o in state.outputs
+        if o.expired is not None
+        and o.asset_id in policy.expiring
+        and not (declined is not None and declined.ends(o.expired.at))
+    ]
     return [output for _, output in sorted(found, key=lambda one: one[0])] if found else []
 
 

@@ -9,25 +9,41 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from freshline.decide.causes import AnyWalk, Cause, changed_triggers, demanded, find_cause, origin_of, triggers
+from freshline.decide.ages import retired_at, sealed_by, unsealed
+from freshline.decide.causes import (
+    AnyWalk,
+    Cause,
+    changed_triggers,
+    demanded,
+    find_cause,
+    origin_of,
+    staleness_of,
+    triggers,
+)
 from freshline.decide.decision import Decision, NewRun, QuietRun, Renewal, short_hash
 from freshline.decide.demands import ended, next_demand_at, open_demand, overrides
+from freshline.decide.flood import counted_as
 from freshline.decide.holds import Hold, describe, find_holds, next_recheck, split_blockers
 from freshline.decide.times import next_quiet
+from freshline.model.backfill import PartitionState
 from freshline.model.documents.decision import (
     Evidence,
     ExpiryEvidence,
     ForeignHead,
     InputEvidence,
     InputPartition,
+    InputRetention,
     Trigger,
     UpstreamChange,
 )
 from freshline.model.enums import BLOCKING_HOLDS, Outcome, Reason, RunStatus, TriggerType
 from freshline.model.moment import iso
 from freshline.model.policy import Policy
+from freshline.model.staleness import Counted
 from freshline.model.state import Expiry, Input, State, Version, Window
 
+# A queued run ends when one of these holds begins (docs/semantics.md#R8.3).
+ENDING = frozenset({Reason.QUIET_HOURS, Reason.INPUT_RETIRED, Reason.FROZEN})
 MOST_EVENTS = 40
 REPEATS_ALLOWED = 2
 
@@ -38,6 +54,9 @@ def decide(policy: Policy, state: State, now: datetime, walk: AnyWalk | None = N
     `walk` finds the ancestors to wait for. Without it, `state.blockers` are used. The demand of a backfill is the last
     cause: what is held for another cause may run for it.
     """
+    removed_at = retired_at(policy, state, now)
+    if removed_at is not None:
+        return _retired(state, removed_at)
     demand = open_demand(policy, state, now) if state.demands else None
     if demand is None:
         decision = _decide_automatic(policy, state, now, walk)
@@ -49,12 +68,19 @@ def decide(policy: Policy, state: State, now: datetime, walk: AnyWalk | None = N
     return replace(decision, demands=tuple(ended(policy, state)), next_evaluation=min(times, default=None))
 
 
+def _retired(state: State, at: datetime) -> Decision:
+    """Leave a partition alone whose data retention removes (docs/semantics.md#R13.14)."""
+    demands = tuple((one.backfill_id, PartitionState.REFUSED) for one in state.demands)
+    evidence: Evidence = {"retiredAt": iso(at)}
+    return Decision(Outcome.SKIP, Reason.UP_TO_DATE, evidence, superseded=_replaceable(state), demands=demands)
+
+
 def _decide_automatic(policy: Policy, state: State, now: datetime, walk: AnyWalk | None) -> Decision:
     off = _switched_off(policy)
     if off is not None:
         return Decision(Outcome.SKIP, off, superseded=_replaceable(state))
     cause = find_cause(policy, state, walk)
-    if any(i.head is None for i in state.inputs):
+    if any(i.missing for i in state.inputs):
         return _input_missing(policy, state, cause, now)
     if cause is None:
         return _up_to_date(policy, state)
@@ -70,8 +96,11 @@ def _decide_demanded(policy: Policy, state: State, now: datetime, asked: Cause, 
     """Decide about a partition that a backfill demands: for a cause of its own if that runs, else for the demand."""
     demand = asked.demand
     assert demand is not None  # noqa: S101 - the caller made the cause from it
-    if any(i.head is None for i in state.inputs):
-        there = tuple(i for i in state.inputs if i.head is not None)
+    sealed = bool(demand.partial and sealed_by(state))
+    if sealed:
+        state = unsealed(state)
+    if any(i.missing for i in state.inputs) or (sealed and not state.inputs):
+        there = tuple(i for i in state.inputs if not i.missing)
         if not there or not demand.partial:
             return _input_missing(policy, state, asked, now)
         state = replace(state, inputs=there, partial=True)
@@ -83,10 +112,17 @@ def _decide_demanded(policy: Policy, state: State, now: datetime, asked: Cause, 
     holds = [one for one in find_holds(policy, state, asked, now) if not overrides(demand, one.reason)]
     if not holds:
         return _run(policy, state, asked, now)
-    if own.outcome is Outcome.HOLD and own.superseded is None:
+    waits = own.reason is not Reason.FROZEN and not _needs_approval(own)
+    if own.outcome is Outcome.HOLD and own.superseded is None and waits:
         times = [at for at in (own.next_evaluation, holds[0].recheck_at) if at is not None]
         return replace(own, next_evaluation=min(times))
     return _held(policy, state, asked, holds, now)
+
+
+def _needs_approval(decision: Decision) -> bool:
+    """Return whether a partition may run for the demand of a backfill alone."""
+    reasons = {decision.reason, *decision.evidence.get("alsoHeldBy", ())}
+    return Reason.BACKFILL_PROPOSED in reasons
 
 
 def _switched_off(policy: Policy) -> Reason | None:
@@ -96,7 +132,7 @@ def _switched_off(policy: Policy) -> Reason | None:
 
 
 def _input_missing(policy: Policy, state: State, cause: Cause | None, now: datetime) -> Decision:
-    evidence: Evidence = {"missing": [i.reference for i in state.inputs if i.head is None]}
+    evidence: Evidence = {"missing": [i.reference for i in state.inputs if i.missing]}
     also = [hold.reason for hold in find_holds(policy, state, cause, now)] if cause else []
     if also:
         evidence["alsoHeldBy"] = also
@@ -128,6 +164,8 @@ def _held(policy: Policy, state: State, cause: Cause, holds: list[Hold], now: da
         evidence["until"] = iso(first.until)
     if len(holds) > 1:
         evidence["alsoHeldBy"] = [hold.reason for hold in holds[1:]]
+    proposed = any(hold.reason is Reason.BACKFILL_PROPOSED for hold in holds)
+    counts = cause.demand is None and not state.demands and first.reason is not Reason.CANCELED
     renewal = _renewal(policy, state, cause, now) if first.reason is Reason.IN_FLIGHT else None
     if renewal is not None:
         evidence["renewed"] = True
@@ -144,12 +182,21 @@ def _held(policy: Policy, state: State, cause: Cause, holds: list[Hold], now: da
         renewal=renewal,
         superseded=taken_back,
         quiet_run=None if taken_back else _quiet_run(policy, state, cause, now),
+        counted=_counted(policy, state, cause) if counts else None,
+        staleness=staleness_of(policy, state) if proposed else None,
     )
 
 
+def _counted(policy: Policy, state: State, cause: Cause) -> Counted | None:
+    """Return how a held partition counts. One whose proposal was approved is demanded, and does not."""
+    found = counted_as(policy, state, cause)
+    approved = state.listed is not None and state.listed.approved
+    return None if found is Counted.LISTED and approved else found
+
+
 def _taken_back(state: State, holds: list[Hold]) -> str | None:
-    """Return the id of a queued run that ends because quiet hours began (docs/semantics.md#R8.3)."""
-    return _replaceable(state) if any(hold.reason is Reason.QUIET_HOURS for hold in holds) else None
+    """Return the id of a queued run that ends because quiet hours began, or because the partition came to rest."""
+    return _replaceable(state) if any(hold.reason in ENDING for hold in holds) else None
 
 
 def _quiet_run(policy: Policy, state: State, cause: Cause, now: datetime) -> QuietRun | None:
@@ -206,6 +253,7 @@ def _run(policy: Policy, state: State, cause: Cause, now: datetime) -> Decision:
         quiet=_next_quiet(policy, cause, now),
         origin=origin_of(policy, state, cause),
         urgency=urgency_of(policy, state, cause),
+        counted=counted_as(policy, state, cause) if cause.demand is None and state.flood is not None else None,
     )
     next_evaluation = run.quiet.begins if run.quiet else None
     return Decision(Outcome.RUN, cause.reason, evidence, run=run, next_evaluation=next_evaluation, origin=run.origin)
@@ -267,6 +315,7 @@ def _evidence(policy: Policy, state: State, cause: Cause | None) -> Evidence:
             "changed": i.changed,
             "changes": i.pending.count if i.pending else 0,
             "triggers": i.asset_id in policy.triggering,
+            **_retention(i),
         }
         for i in state.inputs
     ]
@@ -290,6 +339,11 @@ def _evidence(policy: Policy, state: State, cause: Cause | None) -> Evidence:
 def _partition(one: Input) -> InputPartition:
     """Return the key of an input partition. An input without partitions has none."""
     return {"partitionKey": one.partition_key} if one.partition_key else {}
+
+
+def _retention(one: Input) -> InputRetention:
+    """Return whether retention removed an input."""
+    return {"retired": True} if one.retired else {}
 
 
 def _trigger(policy: Policy, state: State, cause: Cause) -> Trigger:

@@ -13,6 +13,7 @@ from freshline.model.backfill import PartitionState
 from freshline.model.documents.decision import Evidence, Trigger
 from freshline.model.enums import Outcome, Reason
 from freshline.model.json import Json
+from freshline.model.staleness import Counted, Staleness
 from freshline.model.state import Version, Window
 
 MINUTES = len("2026-01-05T09:30")
@@ -26,6 +27,7 @@ class NewRun:
     `origin`: when the root of what it computes happened (docs/semantics.md#R13.5).
     `round`: with `when: all`, the sequences of the sources; what moves later belongs to the next round.
     `urgency`: the priority among all runs; those of backfills are behind others (docs/semantics.md#R14.4).
+    `counted`: how it counts for the flood guard, for 24 hours (docs/semantics.md#R14.7).
     """
 
     trigger: Trigger
@@ -39,6 +41,7 @@ class NewRun:
     quiet: Window | None = None
     origin: datetime | None = None
     urgency: int | None = None
+    counted: Counted | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,7 @@ class Decision:
     `blocks_until`: the known end of the hold. `origin`: when the root of the cause happened.
     `superseded`: the id of a queued automatic run that ends: its cause is gone, or quiet hours began.
     `urgency`: the priority of the cause among all causes. `demands`: backfills whose demands have ended, and how.
+    `counted`: how a held partition counts for the flood guard. `staleness`: what a proposal has to list about it.
     """
 
     outcome: Outcome
@@ -89,6 +93,8 @@ class Decision:
     origin: datetime | None = None
     urgency: int | None = None
     demands: tuple[tuple[str, PartitionState], ...] = ()
+    counted: Counted | None = None
+    staleness: Staleness | None = None
 
     @property
     def hold(self) -> Reason:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
+from freshline.decide.ages import sealed_by
 from freshline.model.backfill import Demand, Only, PartitionState
 from freshline.model.enums import Reason
 from freshline.model.policy import Policy
@@ -14,10 +15,12 @@ from freshline.model.state import State
 OVERRIDDEN = frozenset(
     {
         Reason.CANCELED,
+        Reason.BACKFILL_PROPOSED,
         Reason.WAITING_FOR_ALL,
         Reason.INPUT_TOO_OLD,
         Reason.DEBOUNCING,
         Reason.MIN_INTERVAL,
+        Reason.FROZEN,
     }
 )
 
@@ -32,6 +35,8 @@ def state_of(policy: Policy, state: State, demand: Demand) -> PartitionState:
     if is_done(state, demand):
         return PartitionState.DONE
     if state.canceled is not None and state.canceled.backfill_id == demand.backfill_id:
+        return PartitionState.REFUSED
+    if sealed_by(state) and not demand.partial:
         return PartitionState.REFUSED
     if state.failures.count >= policy.backoff.budget:
         return PartitionState.FAILED
@@ -83,7 +88,7 @@ def _is_stale(state: State) -> bool:
     return (
         _lacks_output(state)
         or state.succeeded_fingerprint != state.job_fingerprint
-        or any(one.changed for one in state.inputs)
+        or any(one.differs for one in state.inputs)
         or any(one.foreign or one.expired for one in state.outputs)
     )
 

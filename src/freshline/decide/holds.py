@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from freshline.decide.ages import frozen_at, sealed_by
 from freshline.decide.causes import Cause, origin_of, triggers
 from freshline.decide.demands import progresses
+from freshline.decide.flood import is_beyond
 from freshline.decide.times import milliseconds, next_quiet, quiet_until
 from freshline.model.documents.decision import BlockerEvidence, Evidence
 from freshline.model.enums import Reason, RunStatus
@@ -20,6 +22,9 @@ FIRST_RECHECK = timedelta(seconds=30)
 LONGEST_RECHECK = timedelta(minutes=10)
 FIRST_WAIT_RECHECK = timedelta(seconds=1)
 LONGEST_WAIT_RECHECK = timedelta(seconds=30)
+# Only an event or a definition ends these holds, and there may be thousands of them.
+REST_RECHECK = timedelta(days=1)
+MOST_NAMED = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +41,14 @@ class Hold:
 def find_holds(policy: Policy, state: State, cause: Cause, now: datetime) -> Iterator[Hold]:
     """Yield all holds that apply, in order. The first one is the reason of the decision."""
     for check in (
+        _input_retired,
+        _frozen,
         _in_flight,
         _paused,
         _breaker,
         _cooldown,
         _canceled,
+        _proposed,
         _quiet,
         _too_old,
         _waiting_for_all,
@@ -101,6 +109,20 @@ def split_blockers(policy: Policy, state: State, cause: Cause, now: datetime) ->
     return waits, passed
 
 
+def _input_retired(_policy: Policy, state: State, _cause: Cause, now: datetime) -> Hold | None:
+    """Hold a partition of which retention removed an input: a run would lack its rows (docs/semantics.md#R13.15)."""
+    gone = sealed_by(state)
+    if not gone:
+        return None
+    evidence: Evidence = {"retired": gone[:MOST_NAMED], "retiredCount": len(gone)}
+    return Hold(Reason.INPUT_RETIRED, now + REST_RECHECK, evidence=evidence)
+
+
+def _frozen(policy: Policy, state: State, _cause: Cause, now: datetime) -> Hold | None:
+    at = frozen_at(policy, state, now)
+    return None if at is None else Hold(Reason.FROZEN, now + REST_RECHECK, evidence={"frozenAt": iso(at)})
+
+
 def _in_flight(policy: Policy, state: State, _cause: Cause, now: datetime) -> Hold | None:
     if state.active is None:
         return None
@@ -132,7 +154,7 @@ def _breaker(policy: Policy, state: State, _cause: Cause, now: datetime) -> Hold
         return None
     earliest = failures.last_at + milliseconds(policy.backoff.max_ms or 0)
     probe_at = max(earliest, failures.last_at + milliseconds(policy.backoff.probe_ms))
-    heads = {i.reference: i.head.data_version for i in state.inputs if i.head is not None}
+    heads = _readable(state)
     next_probe = probe_at if heads == failures.probed_versions else earliest
     if now >= next_probe:
         return None
@@ -142,6 +164,11 @@ def _breaker(policy: Policy, state: State, _cause: Cause, now: datetime) -> Hold
         "nextProbeAt": iso(next_probe),
     }
     return Hold(Reason.BREAKER_OPEN, next_probe, evidence=evidence)
+
+
+def _readable(state: State) -> dict[str, str]:
+    """Return the data versions that a run would read."""
+    return {i.reference: i.head.data_version for i in state.inputs if i.head is not None and i.retired is None}
 
 
 def _cooldown(_policy: Policy, state: State, _cause: Cause, now: datetime) -> Hold | None:
@@ -156,13 +183,23 @@ def _canceled(_policy: Policy, state: State, cause: Cause, now: datetime) -> Hol
     canceled = state.canceled
     if canceled is None or canceled.version != state.version:
         return None
-    heads = {i.reference: i.head.data_version for i in state.inputs if i.head is not None}
+    heads = _readable(state)
     expired = cause.expired.expired if cause.expired else None
     if expired is not None and (canceled.expired_at is None or expired.at > canceled.expired_at):
         return None
     if dict(canceled.pins) != heads:
         return None
     return Hold(Reason.CANCELED, next_recheck(state, now))
+
+
+def _proposed(policy: Policy, state: State, cause: Cause, now: datetime) -> Hold | None:
+    """Hold an old partition beyond the limit until a user approves or denies it (docs/semantics.md#R14.7)."""
+    if not is_beyond(policy, state, cause):
+        return None
+    evidence: Evidence = {"limit": policy.flood.limit}
+    if state.listed is not None:
+        evidence["backfillId"] = state.listed.backfill_id
+    return Hold(Reason.BACKFILL_PROPOSED, now + REST_RECHECK, evidence=evidence)
 
 
 def _quiet(policy: Policy, _state: State, _cause: Cause, now: datetime) -> Hold | None:

@@ -7,7 +7,7 @@ descend from the ancestor shares a root with it. Waiting for every active ancest
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import islice
 
@@ -124,6 +124,23 @@ class Walk:
         if self._floor is None or self._graph.level(workflow_id) <= self._floor:
             return ()
         return tuple(self._graph.parents(workflow_id))
+
+
+def strongest(known: Moving | None, moving: Moving) -> Moving:
+    """Return the stronger of two motions of a workflow, with the earlier origin.
+
+    The strongest has no end, then comes the latest end, then one that cannot run.
+    """
+    if known is None:
+        return moving
+    stronger = moving if _strength(moving) > _strength(known) else known
+    origins = [one.origin for one in (known, moving)]
+    return replace(stronger, origin=None if None in origins else min(one for one in origins if one is not None))
+
+
+def _strength(moving: Moving) -> tuple[bool, bool, float]:
+    until = moving.until
+    return not moving.cannot_run, until is None, until.timestamp() if until else 0.0
 
 
 def is_early(moving: Moving, not_after: datetime | None) -> bool:

@@ -21,7 +21,7 @@ from freshline.decide.motion import FIRST, MOST_BLOCKERS, Moving, is_early
 from freshline.graph import UNPARTITIONED, Graph
 from freshline.model.state import Blocker, split_reference
 from freshline.partitions.calendar import END
-from freshline.partitions.mapping import axes_of
+from freshline.partitions.mapping import NO_VALUES, Values, axes_of
 from freshline.partitions.partitioning import Partitioning
 from freshline.partitions.selection import EVERYTHING, NOTHING, Keys, Products, Selection, Times
 from freshline.reading import selection_of
@@ -47,14 +47,25 @@ class _Found(NamedTuple):
 
 
 class PartitionWalk:
-    """A memoised search upwards from the partitions of one batch. `settle` records each decision."""
+    """A memoised search upwards from the partitions of one batch. `settle` records each decision.
 
-    def __init__(self, graph: Graph, motion: Mapping[int, Iterable[MovingPart]]) -> None:
+    `newest`: of the inputs that are read by `latest`, the newest values that have data.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        motion: Mapping[int, Iterable[MovingPart]],
+        newest: Mapping[tuple[str, int], Values] | None = None,
+    ) -> None:
         self._graph = graph
+        self._newest = newest or {}
         self._parts = {w: list(parts) for w, parts in motion.items() if w in graph.slugs}
         self._floor = min((graph.level(w) for w in self._parts), default=None)
         self._above: dict[tuple[int, Selection], Selections] = {}
         self._roots: dict[tuple[str, Selection], Mapping[str | int, Selection]] = {}
+        self._inputs: dict[tuple[str, str], Selection] = {}
+        self._computed: dict[tuple[int, Selection], Sequence[tuple[str | int, Selection]]] = {}
 
     def settle(self, workflow_id: int, moving: Moving | None, partition_key: str = "") -> None:
         """Record the motion of a partition after its decision; None: it is at rest. Other parts stay."""
@@ -107,7 +118,12 @@ class PartitionWalk:
 
     def _input(self, asset_id: str, key: str) -> Selection:
         """Return the selection of an input. Without a key it stands for all partitions (docs/semantics.md#R13.4)."""
-        return self._graph.partitioning(asset_id).select([key]) if key else EVERYTHING
+        if not key:
+            return EVERYTHING
+        known = self._inputs.get((asset_id, key))
+        if known is None:
+            known = self._inputs[asset_id, key] = self._graph.partitioning(asset_id).select([key])
+        return known
 
     def _moving(self, feeding: Selections) -> Iterator[_Found]:
         """Yield the parts in motion that feed something."""
@@ -121,10 +137,14 @@ class PartitionWalk:
         """Return, of each workflow above that can be in motion, the partitions that feed these partitions."""
         known = self._above.get((workflow_id, selection))
         if known is None:
-            known = self._above[workflow_id, selection] = self._climb({workflow_id: selection}, self._floor)
+            known = self._above[workflow_id, selection] = self.climb({workflow_id: selection}, self._floor)
         return known
 
-    def _climb(self, start: Selections, floor: int | None) -> Selections:
+    def _read_of(self, asset_id: str, workflow_id: int, selection: Selection) -> Selection:
+        newest = self._newest.get((asset_id, workflow_id), NO_VALUES)
+        return self._graph.read_of(asset_id, workflow_id, selection, newest)
+
+    def climb(self, start: Selections, floor: int | None) -> Selections:
         """Go up from these partitions, descendants first, down to the lowest level in motion."""
         level = self._graph.level
         found: dict[int, Selection] = {}
@@ -140,7 +160,7 @@ class PartitionWalk:
                 producer = self._graph.producer(asset_id)
                 if producer is None or floor is None or level(producer) < floor:
                     continue
-                read = self._graph.read_of(asset_id, current, selection)
+                read = self._read_of(asset_id, current, selection)
                 found[producer] = found.get(producer, NOTHING).union(read).bounded()
                 open_[producer] = open_.get(producer, NOTHING).union(read).bounded()
         return found
@@ -151,10 +171,10 @@ class PartitionWalk:
         """Return what feeds an input of which several partitions are read, and whose origin is not after `since`."""
         inputs: dict[int, Selection] = {}
         for asset_id in self._graph.inputs(workflow_id):
-            producer, read = self._graph.producer(asset_id), self._graph.read_of(asset_id, workflow_id, own)
+            producer, read = self._graph.producer(asset_id), self._read_of(asset_id, workflow_id, own)
             if producer is not None and _several(read, self._graph.partitioning(asset_id)):
                 inputs[producer] = inputs.get(producer, NOTHING).union(read)
-        feeding = dict(self._climb(inputs, self._floor)) if inputs else {}
+        feeding = dict(self.climb(inputs, self._floor)) if inputs else {}
         for producer, read in (*inputs.items(), (workflow_id, self._graph.predecessors(workflow_id, own))):
             feeding[producer] = feeding.get(producer, NOTHING).union(read)
         return [
@@ -182,13 +202,21 @@ class PartitionWalk:
         if not graph.origins(found.workflow_id) & graph.roots(asset_id):
             return False
         theirs = self._root_selections(asset_id, self._input(asset_id, key))
-        computed = found.feeding.union(graph.predecessors(found.workflow_id, found.feeding))
-        for read in graph.inputs(found.workflow_id):
-            selection = graph.read_of(read, found.workflow_id, computed)
-            for root, roots in self._root_selections(read, selection).items():
-                if root in theirs and not roots.intersection(theirs[root]).is_empty:
-                    return True
-        return False
+        return any(
+            root in theirs and not roots.intersection(theirs[root]).is_empty
+            for root, roots in self._computed_from(found.workflow_id, found.feeding)
+        )
+
+    def _computed_from(self, workflow_id: int, feeding: Selection) -> Sequence[tuple[str | int, Selection]]:
+        """Return the roots of the inputs of these partitions and of their predecessors. It is asked per moved input."""
+        known = self._computed.get((workflow_id, feeding))
+        if known is None:
+            graph = self._graph
+            computed = feeding.union(graph.predecessors(workflow_id, feeding))
+            reads = ((one, self._read_of(one, workflow_id, computed)) for one in graph.inputs(workflow_id))
+            known = [pair for read in reads for pair in self._root_selections(*read).items()]
+            self._computed[workflow_id, feeding] = known
+        return known
 
     def _root_selections(self, asset_id: str, selection: Selection) -> Mapping[str | int, Selection]:
         """Return the partitions of sources, and of workflows without inputs, that these partitions descend from."""
@@ -209,11 +237,11 @@ class PartitionWalk:
                 roots[workflow_id] = fed
             for read in graph.inputs(workflow_id):
                 if graph.producer(read) is None:
-                    roots[read] = roots.get(read, NOTHING).union(graph.read_of(read, workflow_id, fed)).bounded()
+                    roots[read] = roots.get(read, NOTHING).union(self._read_of(read, workflow_id, fed)).bounded()
         return roots
 
     def _merged(self, producer: int, selection: Selection) -> Selections:
-        feeding = dict(self._climb({producer: selection}, 0))
+        feeding = dict(self.climb({producer: selection}, 0))
         if producer in feeding:  # it reads its own earlier partitions
             feeding[producer] = feeding[producer].union(selection)
         return feeding
@@ -221,8 +249,23 @@ class PartitionWalk:
     def _blocker(self, found: _Found, *, mixes: bool) -> Blocker:
         moving, slug = found.part.moving, self._graph.slugs[found.workflow_id]
         return Blocker(
-            found.workflow_id, slug, moving.kind, moving.until, moving.cannot_run, mixes, found.part.key or ""
+            found.workflow_id,
+            slug,
+            moving.kind,
+            moving.until,
+            moving.cannot_run,
+            mixes,
+            found.part.key or "",
+            moving.origin,
         )
+
+
+def feeding(graph: Graph, units: Iterable[tuple[int, str]]) -> Selections:
+    """Return, of each workflow above these partitions, the partitions that feed any of them. It may hold others."""
+    start: dict[int, Selection] = {}
+    for workflow_id, key in units:
+        start[workflow_id] = start.get(workflow_id, NOTHING).union(selection_of(graph, workflow_id, key)).bounded()
+    return PartitionWalk(graph, {}).climb(start, 0)
 
 
 def _several(selection: Selection, partitioning: Partitioning) -> bool:

@@ -138,9 +138,10 @@ def _of_partitions(workflow: Workflow, enabled: list[AutoMaterialize], *, update
 
 def _input(item: Consumes, *, updates: bool) -> model.InputPolicy:
     stated = stated_trigger(item)
+    ignored = item.partitions is not None and item.partitions.affects == "none"
     return model.InputPolicy(
         asset_id=item.asset_id,
-        triggers=updates if stated is None else stated,
+        triggers=not ignored and (updates if stated is None else stated),
         max_age_ms=item.freshness.max_age_ms if item.freshness else None,
         partitions=_declared(item.partitions) if item.partitions else None,
     )

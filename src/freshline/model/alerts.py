@@ -20,6 +20,7 @@ class AlertKind(StrEnum):
     BREAKER = "breaker"
     CHECK_FAILED = "check-failed"
     WATCH_FAILED = "watch-failed"
+    BACKFILL_PROPOSED = "backfill-proposed"
 
 
 # What makes data late, and makes no job fail.

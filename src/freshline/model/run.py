@@ -30,6 +30,7 @@ class TimeCut:
     """Cuts the rows of an input to a window by a column. `start` and `end` are times in UTC, as ISO 8601.
 
     `first_day` and `end_day` are the same as days of the consumer's time zone; None if a window begins within a day.
+    `others`: the other windows of a batch whose partitions do not follow each other.
     """
 
     column: str
@@ -37,6 +38,7 @@ class TimeCut:
     end: str
     first_day: str | None = None
     end_day: str | None = None
+    others: Sequence[TimeCut] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,17 +82,28 @@ class PinnedInput:
 
 
 @dataclass(frozen=True, slots=True)
+class BatchPartition:
+    """One of the partitions of a batch: its key, the columns that hold it, and its current snapshot."""
+
+    key: str
+    columns: Sequence[PartitionColumn]
+    head: PinnedInput | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class OutputTarget:
     """Where a step stages one produced asset: `staging` is a directory relative to the warehouse.
 
     `head`: the current snapshot. `replace`: the output replaces it, whatever the mode of the table.
-    `partition`: the columns of the run's partition, whose values all rows must have.
+    `partition`: the columns of the run's partition, whose values all rows must have. `batch`: the partitions of a run
+    that computes several; then the others are empty.
     """
 
     staging: str
     head: PinnedInput | None = None
     replace: bool = True
     partition: Sequence[PartitionColumn] = ()
+    batch: Sequence[BatchPartition] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +125,7 @@ class StagedOutput:
 
     `data_version` None: every publication counts as changed (docs/semantics.md#R9.6).
     `location`: {"format": "parquet", "paths": ["<asset>/data/<run>-<attempt>-<try>"], "files": {path: size}} or None.
+    `partition_key`: of a run that computes several partitions, the one of this output.
     `rows` and `bytes` are those of the whole table. `appended`: the location holds only the rows added to the head.
     `based_on`: the sequence of the head that it was computed from, 0 without a head. It is void if the head has moved.
     """
@@ -149,6 +163,8 @@ class ClaimedRun:
     another partition, whose columns are known.
     `sessions`: sessions on a Spark Connect server of tries that never reported their end. They may still compute
     (docs/semantics.md#R12.1).
+    `batch`: the partitions of a batch, in order; none of a run that computes one. It is the run that leads the batch,
+    `inputs` are those of all of its runs, and the heads of outputs are by reference.
     """
 
     id: str
@@ -168,3 +184,4 @@ class ClaimedRun:
     lease_ms: int
     sessions: tuple[str, ...] = ()
     partitioned: Mapping[str, PinnedInput | None] = field(default_factory=dict)
+    batch: tuple[str, ...] = ()

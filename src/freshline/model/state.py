@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from freshline.model.backfill import Demand
-from freshline.model.enums import ExpiryReason, RunStatus, TriggerType
+from freshline.model.enums import ExpiryReason, OnRetire, RunStatus, TriggerType
 from freshline.model.json import Json
+from freshline.model.staleness import FloodCounts, Listed, Staleness
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,12 @@ class Input:
 
     An asset without partitions has one, with an empty key. A consumer that reads several partitions has an input for
     each. `partitions`: it is all partitions of the asset, and so many have data. Then versions are digests, and their
-    sequences are numbers of changes.
+    sequences are numbers of changes. `accepted`: the data version that a user accepted beside the consumed one.
+    `concerns`: its changes may make the partition stale. If not, they concern other partitions
+    (docs/semantics.md#R13.17).
+
+    `retired_at`: when retention removed the data of the head. `retired`: what follows from that. With `keep` the last
+    version counts as consumed, and the consumer is sealed. With `recompute` there is no head, which is a change.
     """
 
     asset_id: str
@@ -87,16 +93,41 @@ class Input:
     pending: Pending | None = None
     partition_key: str = ""
     partitions: int | None = None
+    retired_at: datetime | None = None
+    retired: OnRetire | None = None
+    accepted: str | None = None
+    concerns: bool = True
+
+    @property
+    def missing(self) -> bool:
+        """Whether it has no data yet."""
+        return self.head is None and self.retired is None
 
     @property
     def reference(self) -> str:
         """The text that identifies it in pins and consumed versions."""
         return reference(self.asset_id, self.partition_key) if self.partitions is None else f"{self.asset_id}@"
 
+    def accepting(self, data_version: str | None) -> Input:
+        """Return the input with a data version that a user accepted beside the consumed one; None: as it is."""
+        if data_version is None:
+            return self
+        accepted = self.head is not None and self.head.data_version == data_version
+        return replace(self, accepted=data_version, pending=None if accepted else self.pending)
+
     @property
     def changed(self) -> bool:
         """Whether the data version differs from the consumed one. Times are never compared."""
+        if self.head is None:  # nobody accepts that an input is gone
+            return self.differs
+        return self.differs and self.head.data_version != self.accepted
+
+    @property
+    def differs(self) -> bool:
+        """Whether a change that concerns the partition made another data version, accepted or not."""
         if self.head is None:
+            return self.retired is OnRetire.RECOMPUTE
+        if not self.concerns:
             return False
         return self.consumed is None or self.consumed.data_version != self.head.data_version
 
@@ -196,7 +227,7 @@ class Blocker:
     """An ancestor in motion whose result could make a run read a mix of generations (docs/semantics.md#R4.2).
 
     `until`: the end of its hold; None: it is active. `cannot_run`: it is held without a known end, or not automatic.
-    `mixes`: a run that does not wait for it reads a mix.
+    `mixes`: a run that does not wait for it reads a mix. `origin`: when the root of its motion happened.
     """
 
     workflow_id: int
@@ -206,6 +237,7 @@ class Blocker:
     cannot_run: bool = False
     mixes: bool = True
     partition_key: str = ""
+    origin: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,9 +248,13 @@ class State:
     `waited`: for how long it has waited for ancestors since the last success, evaluation by evaluation.
     `sources`: with `when: all`, how far the sources above have moved since the last success.
     `partial`: input partitions are missing, and a run goes on without them. `grace_ends`: when it may.
-    `came_at`: when the partition came to exist, if it came with the time.
+    `came_at`: when the partition came to exist, if it came with the time. `window_ends`: when its window ends.
     `demands`: of backfills for this partition, the earliest first. `backfills`: the active ones by their time, which
     is the origin of what they change.
+    `newest`: no partition is newer. `flood`: how many partitions of the workflow count; None: they are not guarded.
+    `later`: how many partitions follow from this one in a chain of predecessors. `listed`: what a proposal lists about
+    it. `declined`: versions of a denied proposal, which cause nothing. `asked`: the times of backfills, open and
+    lately.
     """
 
     workflow_id: int
@@ -247,8 +283,15 @@ class State:
     partial: bool = False
     grace_ends: datetime | None = None
     came_at: datetime | None = None
+    window_ends: datetime | None = None
     demands: tuple[Demand, ...] = ()
     backfills: Mapping[datetime, ActiveBackfill] = field(default_factory=dict)
+    newest: bool = True
+    flood: FloodCounts | None = None
+    later: int = 0
+    listed: Listed | None = None
+    declined: Staleness | None = None
+    asked: frozenset[datetime] = frozenset()
 
     @property
     def moved_sources(self) -> list[str]:

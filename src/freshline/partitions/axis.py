@@ -104,6 +104,10 @@ class Slice(ABC):
     def selected(self, newest: Sequence[str]) -> Selection:
         """Return the values that every consumer's partition reads. `newest`: values with data, from new to old."""
 
+    @abstractmethod
+    def readable(self, newest: Sequence[str]) -> Selection:
+        """Return the values that are read, or would be read if they had data."""
+
 
 @dataclass(frozen=True)
 class FixedSlice(Slice):
@@ -112,6 +116,10 @@ class FixedSlice(Slice):
     selection: Selection = EVERYTHING
 
     def selected(self, newest: Sequence[str]) -> Selection:
+        """Return the values."""
+        return self.selection
+
+    def readable(self, newest: Sequence[str]) -> Selection:
         """Return the values."""
         return self.selection
 
@@ -125,4 +133,18 @@ class LatestSlice(Slice):
 
     def selected(self, newest: Sequence[str]) -> Selection:
         """Return the first of the newest. Keys that a shorter definition left outside do not count."""
-        return self.input.select(islice(filter(self.input.defines, dict.fromkeys(newest)), self.count))
+        return self.input.select(self._first(newest))
+
+    def readable(self, newest: Sequence[str]) -> Selection:
+        """Return what is not older than the oldest that is read; everything if the order of new values is not known."""
+        first = self._first(newest)
+        if len(first) < self.count:
+            return EVERYTHING
+        if isinstance(self.input, TimePartitioning):
+            return times_of([Window(self.input.calendar.begins(self.input.calendar.ordinal(first[-1])), END)])
+        if isinstance(self.input, FixedKeys):
+            return keys_of(self.input.values[: self.input.values.index(first[-1]) + 1])
+        return EVERYTHING
+
+    def _first(self, newest: Sequence[str]) -> list[str]:
+        return list(islice(filter(self.input.defines, dict.fromkeys(newest)), self.count))

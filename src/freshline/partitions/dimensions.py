@@ -18,9 +18,10 @@ from freshline.partitions import keys as texts
 from freshline.partitions.calendar import Window
 from freshline.partitions.key_partitionings import DynamicKeys, FixedKeys, newest_of
 from freshline.partitions.keys import SEPARATOR, shown
-from freshline.partitions.partitioning import Column, Known, Partitioning
+from freshline.partitions.partitioning import Column, Known, Newness, Partitioning
 from freshline.partitions.selection import (
     EVERYTHING,
+    NOTHING,
     Everything,
     Point,
     Products,
@@ -109,6 +110,10 @@ class Dimensions(Partitioning):
         """Return the window of the first time dimension."""
         return None if self._time is None else self.axes[self._time].window(texts.split(key)[self._time])
 
+    def newness(self, key: str) -> Newness:
+        """Return when the window of the first time dimension is the newest."""
+        return Newness() if self._time is None else self.axes[self._time].newness(texts.split(key)[self._time])
+
     def comes_at(self, key: str) -> datetime | None:
         """Return when the time of the last value comes."""
         found = (axis.comes_at(value) for axis, value in zip(self.axes, texts.split(key), strict=True))
@@ -147,6 +152,18 @@ class Dimensions(Partitioning):
         """Return the keys of which the time of a dimension came. Whether the others have come, existence says."""
         return union(self._only(place, axis.arrived(since, until)) for place, axis in enumerate(self.axes))
 
+    def ending_after(self, at: datetime) -> Selection:
+        """Return the keys whose windows of the first time dimension end after a moment."""
+        return EVERYTHING if self._time is None else self._only(self._time, self.axes[self._time].ending_after(at))
+
+    def ended(self, since: datetime, until: datetime) -> Selection:
+        """Return the keys whose windows of the first time dimension ended from `since` to `until`, both included."""
+        return NOTHING if self._time is None else self._only(self._time, self.axes[self._time].ended(since, until))
+
+    def next_end_after(self, at: datetime) -> datetime | None:
+        """Return the first end of a window of the first time dimension after a moment."""
+        return None if self._time is None else self.axes[self._time].next_end_after(at)
+
     def next_key_at(self, now: datetime) -> datetime | None:
         """Return when the next value of a time dimension comes to exist."""
         return min((at for axis in self.axes if (at := axis.next_key_at(now)) is not None), default=None)
@@ -167,6 +184,11 @@ class Dimensions(Partitioning):
         if self._time is None:
             return super().between(first, last)
         return self._only(self._time, self.axes[self._time].between(first, last))
+
+    def older(self, key: str) -> Selection:
+        """Return the selection of the times up to that of a key, with all values of the other dimensions."""
+        values = texts.split(self.parse(key))
+        return EVERYTHING if self._time is None else self.between(None, values[self._time])
 
     def product(self, chosen: Mapping[str, Selection]) -> Selection:
         """Return the product of a selection per dimension; everything of those that are not named."""

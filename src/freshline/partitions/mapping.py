@@ -9,9 +9,10 @@ Make mappings with `compatibility.mapping_between`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product as products_in_order
+from types import MappingProxyType
 
 from freshline.partitions import keys as texts
 from freshline.partitions.axis import FixedSlice, LatestSlice, Link, Slice, TimeLink
@@ -37,6 +38,8 @@ from freshline.partitions.selection import (
 from freshline.partitions.time_partitioning import TimePartitioning
 
 Axes = tuple[Selection, ...]
+Values = Mapping[int, Sequence[str]]
+NO_VALUES: Values = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -51,8 +54,8 @@ class Linked:
 class PartitionMapping:
     """The keys of an input and of its consumer. `axes`: how each dimension of the input follows, in its order.
 
-    `newest` in its methods: keys of the input that have data, from new to old. It matters to `latest` alone, which
-    takes the first `latest` different values.
+    `newest` in its methods: of each dimension of the input with `latest`, by place, its values with data, from new to
+    old. `newest.newest_values` returns them.
     """
 
     input: Partitioning
@@ -61,26 +64,33 @@ class PartitionMapping:
     affects: Affects = Affects.ALL
 
     @property
-    def latest(self) -> int:
-        """How many of the newest keys with data the mapping needs to know; 0 without `latest`."""
-        return max((axis.count for axis in self.axes if isinstance(axis, LatestSlice)), default=0)
+    def latest(self) -> Mapping[int, LatestSlice]:
+        """The dimensions of the input of which it reads the newest values with data, by place."""
+        return {n: axis for n, axis in enumerate(self.axes) if isinstance(axis, LatestSlice)}
 
     @property
     def reads_all(self) -> bool:
         """Whether every partition of the consumer reads all partitions of the input."""
         return all(isinstance(axis, FixedSlice) and axis.selection == EVERYTHING for axis in self.axes)
 
-    def up(self, key: str, newest: Sequence[str] = ()) -> Selection:
+    def up(self, key: str, newest: Values = NO_VALUES) -> Selection:
         """Return the keys of the input that a consumer's partition reads."""
         return self.up_all(_single(self.consumer, key), newest)
 
-    def down(self, key: str, newest: Sequence[str] = ()) -> Selection:
+    def down(self, key: str, newest: Values = NO_VALUES) -> Selection:
         """Return the consumer's partitions that read a key of the input."""
         return self.down_all(_single(self.input, key), newest)
 
-    def up_all(self, selection: Selection, newest: Sequence[str] = ()) -> Selection:
+    def up_all(self, selection: Selection, newest: Values = NO_VALUES) -> Selection:
         """Return the keys of the input that any of the selected consumer's partitions reads."""
-        slices = self._slices(newest)
+        return self._up_all(selection, self._slices(newest))
+
+    def readable_all(self, selection: Selection, newest: Values = NO_VALUES) -> Selection:
+        """Return the keys of the input that these partitions read, or would read if they had data."""
+        slices = {n: axis.readable(newest.get(n, ())) for n, axis in enumerate(self.axes) if isinstance(axis, Slice)}
+        return self._up_all(selection, slices)
+
+    def _up_all(self, selection: Selection, slices: Mapping[int, Selection]) -> Selection:
         found = [
             tuple(
                 axis.link.up(chosen[axis.place]) if isinstance(axis, Linked) else slices[n]
@@ -90,7 +100,7 @@ class PartitionMapping:
         ]
         return _selection(found, self.input)
 
-    def down_all(self, selection: Selection, newest: Sequence[str] = ()) -> Selection:
+    def down_all(self, selection: Selection, newest: Values = NO_VALUES) -> Selection:
         """Return the consumer's partitions that read any of the selected keys of the input."""
         slices = self._slices(newest)
         found = [
@@ -100,7 +110,7 @@ class PartitionMapping:
         ]
         return _selection(found, self.consumer)
 
-    def affected(self, key: str, newest_then: Selection, newest: Sequence[str] = ()) -> Selection:
+    def affected(self, key: str, newest_then: Selection, newest: Values = NO_VALUES) -> Selection:
         """Return the consumer's partitions that a change of an input's key makes stale.
 
         They are those that read it, except for an unpartitioned input with `affects`. `newest_then`: the consumer's
@@ -147,14 +157,9 @@ class PartitionMapping:
                 found[axis.place] = found[axis.place].intersection(axis.link.down(part))
         return tuple(found)
 
-    def _slices(self, newest: Sequence[str]) -> dict[int, Selection]:
+    def _slices(self, newest: Values) -> dict[int, Selection]:
         """Return the values of the dimensions that do not depend on the consumer's key, by place."""
-        simple = not isinstance(self.input, Dimensions)
-        return {
-            n: axis.selected(newest if simple else [texts.split(key)[n] for key in newest])
-            for n, axis in enumerate(self.axes)
-            if isinstance(axis, Slice)
-        }
+        return {n: axis.selected(newest.get(n, ())) for n, axis in enumerate(self.axes) if isinstance(axis, Slice)}
 
     def _decides_keys(self) -> bool:
         """Return whether every dimension of the consumer that is not a list follows from the input."""

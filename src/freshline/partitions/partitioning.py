@@ -20,7 +20,7 @@ from freshline.model.json import Json
 from freshline.model.moment import iso
 from freshline.partitions.calendar import Window
 from freshline.partitions.keys import shown
-from freshline.partitions.selection import NOTHING, Point, Selection
+from freshline.partitions.selection import EVERYTHING, NOTHING, Point, Selection
 from freshline.suggest import suggestion
 
 MOST_COMPARED = 1_000
@@ -34,6 +34,13 @@ class Column(NamedTuple):
 
     name: str
     type: str
+
+
+class Newness(NamedTuple):
+    """The time in which a key is the newest. None: from the beginning, or for ever."""
+
+    since: datetime | None = None
+    until: datetime | None = None
 
 
 class Partitioning(ABC):
@@ -86,6 +93,14 @@ class Partitioning(ABC):
             f"partitions from {shown(first or '…')} to {shown(last or '…')} need partitions by time; these are not",
             hint="name the keys",
         )
+
+    def older(self, key: str) -> Selection:
+        """Return a selection of the keys that come after a key, newest first. Where it cannot be exact it holds more.
+
+        Raise `PartitionKeyError` if the definition has no such key.
+        """
+        self.parse(key)
+        return EVERYTHING
 
     @abstractmethod
     def as_json(self) -> Json:
@@ -142,9 +157,25 @@ class Partitioning(ABC):
         """Return when the next key comes to exist by itself; None if never."""
         return None
 
+    def newness(self, key: str) -> Newness:
+        """Return when a defined key is the newest, as far as time alone decides it. Fixed keys are equally new."""
+        return Newness()
+
     def arrived(self, since: datetime, until: datetime) -> Selection:
         """Return the keys whose time came from `since` to `until`, both included."""
         return NOTHING
+
+    def ending_after(self, at: datetime) -> Selection:
+        """Return the keys whose windows end after a moment; all of them without a time partitioning."""
+        return EVERYTHING
+
+    def ended(self, since: datetime, until: datetime) -> Selection:
+        """Return the keys whose windows ended from `since` to `until`, both included."""
+        return NOTHING
+
+    def next_end_after(self, at: datetime) -> datetime | None:
+        """Return the first end of a window after a moment; None if there is none."""
+        return None
 
     def window(self, key: str) -> Window | None:
         """Return the time of a key; None without a time partitioning."""

@@ -14,7 +14,7 @@ from freshline.partitions.calendar import END, UTC_NAME, Calendar, Window
 from freshline.partitions.grain import Grain
 from freshline.partitions.key_partitionings import text_of
 from freshline.partitions.keys import shown
-from freshline.partitions.partitioning import Column, Known, Partitioning
+from freshline.partitions.partitioning import Column, Known, Newness, Partitioning
 from freshline.partitions.selection import NOTHING, Everything, Point, Selection, Times, times_of
 from freshline.partitions.zone import LAST_YEAR
 
@@ -107,6 +107,12 @@ class TimePartitioning(Partitioning):
         window = self.calendar.window(key)
         return window.begins if self.open else window.ends
 
+    def newness(self, key: str) -> Newness:
+        """Return the time from which the window exists until the next one does. The last one stays the newest."""
+        ordinal = self.calendar.ordinal(key)
+        following = None if ordinal >= self.last else self.comes_at(self.calendar.key(ordinal + 1))
+        return Newness(self.comes_at(key), following)
+
     def newest_ordinal(self, now: datetime) -> int:
         """Return the ordinal of the newest existing key; one below the first if none exists."""
         running = self.calendar.ordinal_at(now)
@@ -136,6 +142,24 @@ class TimePartitioning(Partitioning):
         first = self.newest_ordinal(since - timedelta.resolution) + 1
         return times_of([self.range_of(first, self.newest_ordinal(until))])
 
+    def ending_after(self, at: datetime) -> Selection:
+        """Return the keys from the window that contains the moment on."""
+        return times_of([self.range_of(self.first_after(at), self.last)])
+
+    def ended(self, since: datetime, until: datetime) -> Selection:
+        """Return the keys whose windows ended from `since` to `until`, both included."""
+        first = self.first_after(since - timedelta.resolution)
+        return times_of([self.range_of(first, self.first_after(until) - 1)])
+
+    def next_end_after(self, at: datetime) -> datetime | None:
+        """Return the end of the window that contains the moment."""
+        found = self.first_after(at)
+        return self.calendar.begins(found + 1) if found <= self.last else None
+
+    def first_after(self, at: datetime) -> int:
+        """Return the ordinal of the first window that ends after a moment."""
+        return self.first if at <= self.span.begins else self.calendar.ordinal_at(at)
+
     def next_key_at(self, now: datetime) -> datetime | None:
         """Return when the next window ends, or begins if it is open."""
         following = self.newest_ordinal(now) + 1
@@ -152,6 +176,10 @@ class TimePartitioning(Partitioning):
         begins = self.span.begins if first is None else self.calendar.window(self.parse(first)).begins
         ends = self.span.ends if last is None else self.calendar.window(self.parse(last)).ends
         return times_of([Window(begins, ends)])
+
+    def older(self, key: str) -> Selection:
+        """Return the selection of all earlier keys."""
+        return times_of([Window(self.span.begins, self.calendar.window(self.parse(key)).begins)])
 
     def aligned(self, selection: Selection) -> tuple[Window, ...]:
         """Return a selection as ranges of whole windows within the definition, in order."""

@@ -1,4 +1,4 @@
-"""Gives turns to the partitions of active backfills, and finishes backfills that have none left."""
+"""Proposes backfills, gives turns to the partitions of active ones, and finishes those that have none left."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from freshline.services.service import Service
 
 
 class Backfiller(Service):
-    """Advances every active backfill. While none is active, a round is one statement."""
+    """Lets proposals follow what is held, and advances active backfills. Without any, a round is two statements."""
 
     name = "backfiller"
 
     def run_once(self) -> bool:
-        """Advance all active backfills; return whether anything moved."""
-        return self.store.backfills.advance()
+        """Propose, and advance all active backfills; return whether anything moved."""
+        proposed = self.store.backfills.propose()
+        return self.store.backfills.advance() or proposed

@@ -10,16 +10,20 @@ from freshline.services.due_service import DueService
 
 
 class Expiry(DueService):
-    """Emits `asset.expired` and `asset.overdue`. A timer is deleted in the transaction that adds its event."""
+    """Emits `asset.expired`, `asset.overdue` and `asset.partition.retired`.
+
+    A timer is deleted or moved in the transaction that adds its events.
+    """
 
     name = "expiry"
 
     def run_once(self) -> bool:
-        """Fire one batch; return whether it was full."""
+        """Fire one batch, and remove one batch of partitions; return whether there is more to do."""
         fired = self.store.evaluation.fire_timers(self.store.settings.batch)
         if fired:
             self.store.database.notify("events")
-        return fired == self.store.settings.batch
+        retired = self.store.retirement.retire_partitions()
+        return fired == self.store.settings.batch or bool(retired)
 
     def time_left(self) -> float | None:
         """Return the seconds until the next timer is due."""

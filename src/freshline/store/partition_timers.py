@@ -12,16 +12,20 @@ from typing import NamedTuple
 
 from psycopg.types.json import Jsonb
 
-from freshline.decide.times import next_point
+from freshline.decide.times import milliseconds, next_point
 from freshline.model.json import Json
 from freshline.model.policy import Freshness, Policy
 from freshline.partitions import Partitioning, document
+from freshline.partitions.calendar import BEGINNING
+from freshline.reading import earlier
 from freshline.store import seen_keys
 from freshline.store.db.database import Connection, Row
 from freshline.store.db.queries import load
+from freshline.store.retention.retirement import is_ended, next_retirement
 
 SQL = load("partitions")
 NEXT_KEY = "next-key"
+RETIRE = "retire"
 
 
 class Clocks(NamedTuple):
@@ -34,7 +38,7 @@ class Clocks(NamedTuple):
 def set_next_keys(connection: Connection) -> None:
     """Set the timers of all next keys. A timer that is due already stays: its keys were not considered yet."""
     rows = connection.execute(SQL["partitioned_assets"]).fetchall()
-    timers = list(_wanted(rows))
+    timers = [*_wanted(rows), *_retiring(rows)]
     connection.execute(SQL["set_next_keys"], {"timers": Jsonb(timers)})
 
 
@@ -48,6 +52,24 @@ def _wanted(rows: Iterable[Row]) -> Iterator[Json]:
         due = document.from_json(row["partitioning"]).next_key_at(row["now"])
         if due is not None:
             yield {"asset_id": row["id"], "kind": NEXT_KEY, "due_at": due.isoformat()}
+
+
+def _retiring(rows: Iterable[Row]) -> Iterator[Json]:
+    """Yield when partitions of assets are removed next. A new timer fires for all that are too old already."""
+    for row in rows:
+        retain_ms = row["policy"].get("retain_ms") if row["policy"] else None
+        if retain_ms is None:
+            continue
+        partitioning, retained, now = document.from_json(row["partitioning"]), milliseconds(retain_ms), row["now"]
+        following = next_retirement(partitioning, retained, now)
+        horizon = earlier(now, retained)
+        first = partitioning.next_end_after(BEGINNING)
+        late = any(is_ended(partitioning, key, horizon) for key in row["keys"] or ())
+        began = first is not None and first <= horizon
+        due = now if late or (following is None and began) else following
+        if due is not None:
+            timer = {"asset_id": row["id"], "kind": RETIRE, "due_at": due.isoformat()}
+            yield timer | ({"first_at": (first + retained).isoformat()} if first is not None and began else {})
 
 
 def fire(connection: Connection, rows: Sequence[Row], policies: Mapping[str, Policy]) -> None:

@@ -127,6 +127,7 @@ CREATE TABLE public.snapshots (
     origin timestamp with time zone,
     change bigint,
     backfills uuid[],
+    retired boolean DEFAULT false NOT NULL,
     CONSTRAINT snapshots_attempt_iff_run CHECK (((run_id IS NULL) = (attempt IS NULL))),
     CONSTRAINT snapshots_base_version_iff_table_version CHECK (((table_version IS NULL) = (base_version IS NULL))),
     CONSTRAINT snapshots_base_version_not_after_table_version CHECK ((base_version <= table_version)),
@@ -167,7 +168,9 @@ CREATE FUNCTION public.freshline_trouble_digest() RETURNS text
         (SELECT string_agg(concat_ws(',', w.asset_id, least(w.failures, 10)), ';' ORDER BY w.asset_id)
            FROM watches w WHERE w.failures > 0),
         (SELECT string_agg(t.asset_id, ';' ORDER BY t.asset_id)
-           FROM timers t WHERE t.kind = 'overdue' AND t.expired_at IS NOT NULL)))
+           FROM timers t WHERE t.kind = 'overdue' AND t.expired_at IS NOT NULL),
+        (SELECT string_agg(concat_ws(',', b.id, b.revision), ';' ORDER BY b.id)
+           FROM backfills b WHERE b.ended_at IS NULL AND b.status = 'proposed')))
 $$;
 
 CREATE TABLE public.alert_evaluation (
@@ -199,7 +202,7 @@ CREATE TABLE public.alert_incidents (
     CONSTRAINT alert_incidents_closing_check CHECK ((closing = ANY (ARRAY['recovered'::text, 'removed'::text, 'unmatched'::text]))),
     CONSTRAINT alert_incidents_closing_iff_closed_at CHECK (((closing IS NULL) = (closed_at IS NULL))),
     CONSTRAINT alert_incidents_done_after_closed CHECK (((done_at IS NULL) OR (closed_at IS NOT NULL))),
-    CONSTRAINT alert_incidents_root_check CHECK (((root ~~ 'workflow:%'::text) OR (root ~~ 'asset:%'::text)))
+    CONSTRAINT alert_incidents_root_check CHECK ((root ~ '^(workflow|asset|backfill):.'::text))
 );
 
 CREATE TABLE public.alert_messages (
@@ -270,8 +273,11 @@ CREATE TABLE public.asset_digests (
     keys integer NOT NULL,
     digest numeric NOT NULL,
     changed_at timestamp with time zone NOT NULL,
+    retired_keys integer DEFAULT 0 NOT NULL,
+    retired_digest numeric DEFAULT 0 NOT NULL,
     CONSTRAINT asset_digests_change_check CHECK ((change > 0)),
-    CONSTRAINT asset_digests_keys_check CHECK ((keys >= 0))
+    CONSTRAINT asset_digests_keys_check CHECK ((keys >= 0)),
+    CONSTRAINT asset_digests_retired_keys_check CHECK ((retired_keys >= 0))
 )
 WITH (fillfactor='80');
 
@@ -372,10 +378,19 @@ CREATE TABLE public.considerations (
     next_at timestamp with time zone,
     origin timestamp with time zone,
     blocker_key text,
+    counted text,
+    staleness jsonb,
+    keys_left integer,
+    expanded_to text,
+    again_at timestamp with time zone,
+    CONSTRAINT considerations_again_needs_expansion CHECK (((again_at IS NULL) OR (expanded_to IS NOT NULL))),
     CONSTRAINT considerations_blocker_key_iff_blocker CHECK (((blocker_id IS NULL) = (blocker_key IS NULL))),
     CONSTRAINT considerations_blocker_needs_hold CHECK (((blocker_id IS NULL) OR (hold IS NOT NULL))),
     CONSTRAINT considerations_blocks_until_needs_hold CHECK (((blocks_until IS NULL) OR (hold IS NOT NULL))),
+    CONSTRAINT considerations_counted_check CHECK ((counted = ANY (ARRAY['shared'::text, 'own'::text, 'listed'::text, 'joined'::text]))),
     CONSTRAINT considerations_evaluations_check CHECK ((evaluations >= 0)),
+    CONSTRAINT considerations_expansion_needs_note CHECK (((partition_key = ''::text) OR ((keys_left IS NULL) AND (expanded_to IS NULL) AND (again_at IS NULL)))),
+    CONSTRAINT considerations_keys_left_check CHECK ((keys_left >= 0)),
     CONSTRAINT considerations_priority_iff_blocker CHECK (((blocker_id IS NULL) = (priority IS NULL))),
     CONSTRAINT considerations_waited_ms_check CHECK ((waited_ms >= 0))
 )
@@ -463,7 +478,11 @@ CREATE TABLE public.inbox (
     since timestamp with time zone,
     CONSTRAINT inbox_asset_iff_kind_about_asset CHECK (((kind = ANY (ARRAY['changed'::text, 'unchanged'::text, 'expired'::text, 'arrived'::text, 'retired'::text])) = (asset_id IS NOT NULL))),
     CONSTRAINT inbox_kind_check CHECK ((kind = ANY (ARRAY['changed'::text, 'unchanged'::text, 'expired'::text, 'ended'::text, 'touched'::text, 'arrived'::text, 'retired'::text]))),
-    CONSTRAINT inbox_since_iff_arrived CHECK (((kind = 'arrived'::text) = (since IS NOT NULL))),
+    CONSTRAINT inbox_since_iff_arrived CHECK (
+CASE kind
+    WHEN 'retired'::text THEN ((since IS NULL) OR (partition_key = ''::text))
+    ELSE ((kind = 'arrived'::text) = (since IS NOT NULL))
+END),
     CONSTRAINT inbox_workflow_iff_kind_about_workflow CHECK (((kind = ANY (ARRAY['ended'::text, 'touched'::text])) = (workflow_id IS NOT NULL)))
 )
 WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000');
@@ -498,6 +517,13 @@ CREATE TABLE public.projects (
     code_hash text NOT NULL,
     applied_at timestamp with time zone NOT NULL,
     code_files jsonb DEFAULT '{}'::jsonb NOT NULL
+);
+
+CREATE TABLE public.proposed_partitions (
+    backfill_id uuid NOT NULL,
+    workflow_id bigint NOT NULL,
+    partition_key text NOT NULL,
+    staleness jsonb NOT NULL
 );
 
 CREATE TABLE public.run_logs (
@@ -571,18 +597,34 @@ CREATE TABLE public.runs (
     mixed_upstream boolean DEFAULT false NOT NULL,
     epoch bigint,
     origin timestamp with time zone,
+    counted boolean,
+    batch_id uuid,
+    batch_size integer,
+    batch_most integer,
+    not_before timestamp with time zone,
     CONSTRAINT runs_attempt_check CHECK ((attempt >= 0)),
+    CONSTRAINT runs_batch_id_iff_batch_size CHECK (((batch_id IS NULL) = (batch_size IS NULL))),
+    CONSTRAINT runs_batch_most_check CHECK ((batch_most > 0)),
+    CONSTRAINT runs_batch_size_check CHECK ((batch_size > 1)),
     CONSTRAINT runs_failed_has_error CHECK (((NOT (status = 'failed'::text)) OR (error IS NOT NULL))),
     CONSTRAINT runs_finished_at_iff_ended CHECK (((status = ANY (ARRAY['succeeded'::text, 'failed'::text, 'canceled'::text])) = (finished_at IS NOT NULL))),
     CONSTRAINT runs_lease_iff_running CHECK (((status = 'running'::text) = (lease_until IS NOT NULL))),
+    CONSTRAINT runs_queued_has_no_batch CHECK (((NOT (status = 'queued'::text)) OR (batch_id IS NULL))),
     CONSTRAINT runs_running_has_worker CHECK (((NOT (status = 'running'::text)) OR ((worker_id IS NOT NULL) AND (started_at IS NOT NULL) AND (attempt > 0)))),
-    CONSTRAINT runs_running_in_pool_has_slot CHECK (((NOT ((status = 'running'::text) AND (pool <> ''::text))) OR (slot IS NOT NULL))),
+    CONSTRAINT runs_running_in_pool_has_slot CHECK (((NOT ((status = 'running'::text) AND (pool <> ''::text) AND ((batch_id IS NULL) OR (batch_id = id)))) OR (slot IS NOT NULL))),
     CONSTRAINT runs_status_check CHECK ((status = ANY (ARRAY['queued'::text, 'running'::text, 'succeeded'::text, 'failed'::text, 'canceled'::text]))),
     CONSTRAINT runs_succeeded_has_no_error CHECK (((NOT (status = 'succeeded'::text)) OR (error IS NULL))),
     CONSTRAINT runs_trigger_has_trigger_type CHECK (((trigger ->> 'type'::text) = trigger_type)),
     CONSTRAINT runs_trigger_type_check CHECK ((trigger_type = ANY (ARRAY['auto-materialize'::text, 'manual'::text, 'backfill'::text])))
 )
 WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_analyze_scale_factor='0.02');
+
+CREATE TABLE public.sweep_cursor (
+    one boolean DEFAULT true NOT NULL,
+    workflow_id bigint,
+    partition_key text,
+    CONSTRAINT sweep_cursor_one_check CHECK (one)
+);
 
 CREATE TABLE public.table_commits (
     asset_id text NOT NULL,
@@ -734,6 +776,7 @@ CREATE TABLE public.workflow_partitions (
     round jsonb DEFAULT '{}'::jsonb NOT NULL,
     epoch bigint,
     backfills uuid[],
+    declined jsonb,
     CONSTRAINT workflow_partitions_breaker_needs_failures CHECK (((NOT (breaker_at IS NOT NULL)) OR (failures > 0))),
     CONSTRAINT workflow_partitions_cooldown_needs_failures CHECK (((NOT (failures = 0)) OR (eligible_at IS NULL))),
     CONSTRAINT workflow_partitions_failures_check CHECK ((failures >= 0)),
@@ -875,6 +918,9 @@ ALTER TABLE ONLY public.pools
 ALTER TABLE ONLY public.projects
     ADD CONSTRAINT projects_pkey PRIMARY KEY (name);
 
+ALTER TABLE ONLY public.proposed_partitions
+    ADD CONSTRAINT proposed_partitions_pkey PRIMARY KEY (workflow_id, partition_key);
+
 ALTER TABLE ONLY public.run_logs
     ADD CONSTRAINT run_logs_pkey PRIMARY KEY (run_id, line);
 
@@ -889,6 +935,9 @@ ALTER TABLE ONLY public.runs
 
 ALTER TABLE ONLY public.snapshots
     ADD CONSTRAINT snapshots_pkey PRIMARY KEY (asset_id, partition_key, sequence);
+
+ALTER TABLE ONLY public.sweep_cursor
+    ADD CONSTRAINT sweep_cursor_pkey PRIMARY KEY (one);
 
 ALTER TABLE ONLY public.table_commits
     ADD CONSTRAINT table_commits_pkey PRIMARY KEY (asset_id, partition_key, table_version);
@@ -963,7 +1012,15 @@ CREATE INDEX backfills_recent ON public.backfills USING btree (requested_at DESC
 
 CREATE INDEX considerations_blocker ON public.considerations USING btree (blocker_id, blocker_key) WHERE (blocker_id IS NOT NULL);
 
+CREATE INDEX considerations_counted ON public.considerations USING btree (workflow_id, counted) WHERE (counted IS NOT NULL);
+
 CREATE INDEX considerations_due ON public.considerations USING btree (class, not_before);
+
+CREATE INDEX considerations_expanding ON public.considerations USING btree (workflow_id) WHERE (expanded_to IS NOT NULL);
+
+CREATE INDEX considerations_partitions ON public.considerations USING btree (workflow_id, not_before) WHERE (partition_key <> ''::text);
+
+CREATE INDEX considerations_proposed ON public.considerations USING btree (workflow_id, partition_key) WHERE ((hold = 'backfill-proposed'::text) AND (counted IS NOT NULL));
 
 CREATE INDEX decisions_history ON public.decisions USING btree (workflow_id, partition_key, at DESC, id DESC);
 
@@ -993,13 +1050,29 @@ CREATE INDEX events_unstamped ON ONLY public.events USING btree ("time", id) WHE
 
 CREATE INDEX events_default_time_id_idx ON public.events_default USING btree ("time", id) WHERE ("position" IS NULL);
 
+CREATE INDEX heads_dimension_1 ON public.heads USING btree (asset_id, split_part(partition_key, '|'::text, 1)) WHERE ((partition_key ~~ '%|%'::text) AND (retired_at IS NULL));
+
+CREATE INDEX heads_dimension_2 ON public.heads USING btree (asset_id, split_part(partition_key, '|'::text, 2)) WHERE ((partition_key ~~ '%|%'::text) AND (retired_at IS NULL));
+
+CREATE INDEX heads_dimension_3 ON public.heads USING btree (asset_id, split_part(partition_key, '|'::text, 3)) WHERE ((partition_key ~~ '%|%'::text) AND (retired_at IS NULL));
+
+CREATE INDEX heads_with_data ON public.heads USING btree (asset_id, partition_key COLLATE "C") WHERE ((retired_at IS NULL) AND (partition_key <> ''::text));
+
+CREATE INDEX partition_keys_seen ON public.partition_keys USING btree (asset_id, first_seen, partition_key);
+
+CREATE INDEX proposed_partitions_backfill ON public.proposed_partitions USING btree (backfill_id, workflow_id);
+
 CREATE INDEX run_logs_at ON public.run_logs USING btree (at);
 
 CREATE INDEX runs_active ON public.runs USING btree (workflow_id, partition_key) WHERE (status = ANY (ARRAY['queued'::text, 'running'::text]));
 
 CREATE INDEX runs_backfill ON public.runs USING btree (((trigger ->> 'backfillId'::text))) WHERE ((status = ANY (ARRAY['queued'::text, 'running'::text])) AND (trigger_type = 'backfill'::text));
 
+CREATE INDEX runs_batch ON public.runs USING btree (batch_id) WHERE (batch_id IS NOT NULL);
+
 CREATE UNIQUE INDEX runs_concurrency_slots ON public.runs USING btree (workflow_id, concurrency_slot) WHERE ((status = 'running'::text) AND (concurrency_slot IS NOT NULL));
+
+CREATE INDEX runs_counted ON public.runs USING btree (workflow_id, queued_at) WHERE counted;
 
 CREATE INDEX runs_history ON public.runs USING btree (workflow_id, partition_key, queued_at DESC);
 
@@ -1028,6 +1101,8 @@ CREATE UNIQUE INDEX snapshots_event ON public.snapshots USING btree (event_id);
 CREATE INDEX snapshots_gone ON public.snapshots USING btree (gone_at) WHERE ((gone_at IS NOT NULL) AND (removed_at IS NULL));
 
 CREATE INDEX snapshots_mixed ON public.snapshots USING btree (asset_id, partition_key, sequence) WHERE ((change IS NOT NULL) AND (mixed OR (mixed_from <> '{}'::jsonb)));
+
+CREATE INDEX snapshots_produced ON public.snapshots USING btree (asset_id, produced_at, sequence) WHERE (changed AND (partition_key = ''::text));
 
 CREATE UNIQUE INDEX snapshots_report_key ON public.snapshots USING btree (asset_id, partition_key, report_key) WHERE (report_key IS NOT NULL);
 
@@ -1133,6 +1208,9 @@ ALTER TABLE ONLY public.partition_keys
 
 ALTER TABLE ONLY public.pools
     ADD CONSTRAINT pools_project_fkey FOREIGN KEY (project) REFERENCES public.projects(name);
+
+ALTER TABLE ONLY public.proposed_partitions
+    ADD CONSTRAINT proposed_partitions_backfill_id_workflow_id_fkey FOREIGN KEY (backfill_id, workflow_id) REFERENCES public.backfill_workflows(backfill_id, workflow_id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.run_logs
     ADD CONSTRAINT run_logs_run_id_fkey FOREIGN KEY (run_id) REFERENCES public.runs(id) ON DELETE CASCADE;

@@ -23,6 +23,7 @@ from freshline.store.operations.tokens import Tokens
 from freshline.store.processes import Processes
 from freshline.store.read.reader import Reader
 from freshline.store.retention.prune import Retention
+from freshline.store.retention.retirement import Retirement
 from freshline.store.runs.runs import Runs
 from freshline.store.tables.versions import Tables
 from freshline.store.watches.watches import Watches
@@ -42,6 +43,7 @@ class Store:
         self.apply = Apply(database, settings)
         self.operations = Operations(database, settings)
         self.evaluation = Evaluation(database)
+        self.retirement = Retirement(database)
         self.backfills = Backfills(database)
         self.events = Events(database)
         self.runs = Runs(database, settings)

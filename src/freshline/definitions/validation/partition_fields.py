@@ -19,23 +19,14 @@ _PLACEHOLDER = re.compile(r"\{\w+\}")
 _OUTPUT_FIELDS = ("partitioning", "retain_ms", "frozen_after_ms")
 
 
-def mentions(workflow: Workflow) -> Iterator[Loc]:
-    """Yield every field of a workflow that is about partitions."""
-    for s, step in enumerate(workflow.steps):
-        if step.batch:
-            yield ("steps", s, "batch")
-        for c, item in enumerate(step.consumes):
-            if item.partitions is not None:
-                yield ("steps", s, "consumes", c, "partitions")
-        for p, output in enumerate(step.produces):
-            for field in _fields(output):
-                yield ("steps", s, "produces", p, *field)
-
-
-def source_mentions(source: Source) -> Iterator[Loc]:
-    """Yield the field of a source that is about partitions."""
-    if source.partitioning is not None:
-        yield ("partitioning",)
+def mentions_partitions(workflow: Workflow) -> bool:
+    """Return whether a field of a workflow is about partitions."""
+    return any(
+        step.batch
+        or any(item.partitions is not None for item in step.consumes)
+        or any(next(_fields(output), None) for output in step.produces)
+        for step in workflow.steps
+    )
 
 
 def field_problems(workflow: Workflow) -> Iterator[Problem]:

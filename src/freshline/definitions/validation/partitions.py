@@ -1,4 +1,4 @@
-"""Checks of everything that a project says about partitions. The only place that refuses partitions until they work."""
+"""Checks of everything that a project says about partitions."""
 
 from __future__ import annotations
 
@@ -11,32 +11,26 @@ from freshline.definitions.schema.workflow import Source, Workflow
 from freshline.definitions.steps import declared_partitioning, partitionings, produced
 from freshline.definitions.validation.batches import batch_problems
 from freshline.definitions.validation.draft import Draft
+from freshline.definitions.validation.extent import extent_warnings
 from freshline.definitions.validation.findings import Findings, Origin
-from freshline.definitions.validation.partition_fields import field_problems, mentions, source_mentions, source_problems
+from freshline.definitions.validation.partition_fields import field_problems, mentions_partitions, source_problems
 from freshline.definitions.validation.problems import Loc, Problem
 from freshline.definitions.validation.retention import retention_warnings
 from freshline.errors import DefinitionError
 from freshline.model.policy import Policy
 from freshline.partitions import Partitioning
 
-# Whether the runtime supports partitions. Until then a project that uses them is refused when it is loaded.
-BUILT = False
-
 
 def check_partitions(
     workflows: Sequence[Draft[Workflow]], sources: Sequence[Draft[Source]], findings: Findings
 ) -> None:
     """Find what cannot be: outputs that disagree, mappings that are impossible, fields without effect."""
-    mentioned = [(draft.origin, loc) for draft in workflows for loc in mentions(draft.definition)]
-    mentioned += [(draft.origin, loc) for draft in sources for loc in source_mentions(draft.definition)]
-    if not BUILT:
-        for origin, loc in mentioned:
-            findings.add(origin, Problem(loc, f"partitions are not built yet; remove '{loc[-1]}'"))
-        return
     for source in sources:
         for problem in source_problems(source.definition):
             findings.add(source.origin, problem)
-    if mentioned:
+    if any(mentions_partitions(draft.definition) for draft in workflows) or any(
+        draft.definition.partitioning is not None for draft in sources
+    ):
         sound = [draft for draft in workflows if _is_sound(draft, findings)]
         _check_edges(sound, sources, findings)
 
@@ -53,13 +47,28 @@ def _check_edges(workflows: Sequence[Draft[Workflow]], sources: Sequence[Draft[S
     policies = {draft.definition.slug: policy for draft in workflows if (policy := _policy(draft.definition))}
     edges = resolve(policies, _known(workflows, sources))
     drafts = {draft.definition.slug: draft for draft in workflows}
-    places = _places(workflows, sources) if edges.refused else {}
+    places = _places(workflows, sources)
     for one in edges.refused:
         draft = drafts[one.edge[1]]
         origin, declared = places[one.edge[0]]
         for loc in _consumed_at(draft.definition, one.edge[0]):
             findings.add(draft.origin, _problem(one, loc), see=origin.place(declared))
     _warn_about_retention(edges, policies, drafts, findings)
+    _warn_about_extent(edges, policies, places, findings)
+
+
+def _warn_about_extent(
+    edges: PartitionEdges,
+    policies: Mapping[str, Policy],
+    places: Mapping[str, tuple[Origin, Loc]],
+    findings: Findings,
+) -> None:
+    """Warn at the output, and refer to the input that ends, if it belongs to the project."""
+    outputs = {slug: [one.asset_id for one in policy.outputs] for slug, policy in policies.items()}
+    for one in extent_warnings(edges.resolved, outputs):
+        origin, loc = places[outputs[one.slug][0]]
+        source, declared = places[one.asset_id]
+        findings.add(origin, Problem(loc, one.message, warning=True), see=source.place(declared))
 
 
 def _warn_about_retention(

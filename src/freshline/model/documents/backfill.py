@@ -66,17 +66,12 @@ class FailedPartition(TypedDict):
     state: str
 
 
-class BackfillDetail(Backfill):
-    """A backfill with its parts, ancestors first, and the first partitions that failed or were refused."""
-
-    parts: list[BackfillPart]
-    failures: list[FailedPartition]
-
-
 class PreviewPart(TypedDict):
     """What a backfill would compute of one workflow: how many partitions, and the first and the last of them.
 
-    `p50Ms`, `p95Ms`: measured durations of its runs; None without any. `rows`, `bytes`: of the current versions.
+    `frozen` ones run for it although they do not run by themselves. `sealed` ones are refused, unless it is `partial`.
+    `outside` were selected too, and retention has removed them. `p50Ms`, `p95Ms`: measured durations of its runs; None
+    without any. `rows`, `bytes`: of the current versions.
     """
 
     workflowSlug: str
@@ -84,6 +79,9 @@ class PreviewPart(TypedDict):
     runs: int
     first: str
     last: str
+    frozen: int
+    sealed: int
+    outside: int
     p50Ms: int | None
     p95Ms: int | None
     rows: int | None
@@ -104,3 +102,14 @@ class BackfillPreview(TypedDict):
     partitions: int
     parts: list[PreviewPart]
     downstream: list[Downstream]
+
+
+class BackfillDetail(Backfill):
+    """A backfill with its parts, ancestors first, and the first partitions that failed or were refused.
+
+    `cost`: of a proposal, what it would compute.
+    """
+
+    parts: list[BackfillPart]
+    failures: list[FailedPartition]
+    cost: BackfillPreview | None

@@ -17,6 +17,7 @@ InputEvidence = TypedDict(
         "changed": bool,
         "changes": int,
         "triggers": bool,
+        "retired": NotRequired[bool],
     },
 )
 UpstreamChange = TypedDict(
@@ -28,6 +29,12 @@ class InputPartition(TypedDict, total=False):
     """The partition of an input; empty for an input without partitions."""
 
     partitionKey: str
+
+
+class InputRetention(TypedDict, total=False):
+    """Whether retention removed the partition of an input; empty if it did not."""
+
+    retired: bool
 
 
 class BlockerEvidence(TypedDict):
@@ -83,6 +90,11 @@ class Evidence(TypedDict, total=False):
     deadline: str
     waitedOut: list[BlockerEvidence]
     backfillId: str
+    retired: list[str]
+    retiredCount: int
+    frozenAt: str
+    retiredAt: str
+    limit: int
 
 
 class Trigger(TypedDict, total=False):
@@ -110,6 +122,7 @@ class Conclusion(TypedDict):
     """The part of a decision that a sentence describes."""
 
     workflowSlug: str
+    partitionKey: str
     outcome: str
     reason: str
     evidence: Evidence
@@ -119,7 +132,6 @@ class Decision(Conclusion):
     """A stored decision. `count`: how many equal decisions in a row it stands for, until `lastAt`."""
 
     id: str
-    partitionKey: str
     workflowVersion: int
     at: str
     lastAt: str

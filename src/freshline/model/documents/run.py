@@ -117,11 +117,16 @@ class RunResult(TypedDict):
 
 
 class Run(HasProgress):
-    """A run with its inputs and the tries of its steps."""
+    """A run with its inputs and the tries of its steps.
+
+    `batchId`: the run that leads its batch, which has the steps and the log. `partitionKeys`: of this run all.
+    """
 
     id: str
     workflowSlug: str
     partitionKey: str
+    partitionKeys: list[str]
+    batchId: str | None
     status: str
     attempt: int
     trigger: StoredTrigger

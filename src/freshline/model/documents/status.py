@@ -105,19 +105,21 @@ class RootCause(TypedDict):
 
     `kind`: `never-reported` (a source), `nothing-found` (a source that is watched, with the error of the last look),
     `failing` (with the run and its error), `paused`, or `not-automatic` (it was never run). `append`: each report of
-    the source must name a path.
+    the source must name a path. `partitioned`: each report of the source must name a partition.
     """
 
     kind: Literal["never-reported", "nothing-found", "failing", "paused", "not-automatic"]
     assetId: str | None
     workflowSlug: str | None
+    partitionKey: str
     runId: str | None
     error: str | None
     append: bool
+    partitioned: bool
 
 
 class Status(TypedDict):
-    """The state of the installation. `notes`: work that no running process can do.
+    """The state of the installation. `notes`: work that no running process can do, and proposals.
 
     `warnings`: what sources lose, of the asset or workflow that was asked for.
     `retired`: how many assets are left out because nobody uses them. `materializers`: how many are live. `rootCauses`:

@@ -107,6 +107,7 @@ def _troubles(connection: Connection) -> list[Trouble]:
     return [
         *(_trouble(row) for row in connection.execute(SQL["troubles"])),
         *(_watch_trouble(row) for row in watched),
+        *(_proposal(row) for row in connection.execute(SQL["proposals"])),
     ]
 
 
@@ -118,6 +119,16 @@ def _watch_trouble(row: Row) -> Trouble:
         project=row["project"],
         failures=row["failures"],
         error=row["error"],
+    )
+
+
+def _proposal(row: Row) -> Trouble:
+    return Trouble(
+        node=Node("backfill", row["id"]),
+        since=row["since"],
+        assets={AlertKind.BACKFILL_PROPOSED: (row["asset_id"], *row["others"])},
+        project=row["project"],
+        error=f"{row['partitions']:,} old partitions would run",
     )
 
 

@@ -110,6 +110,8 @@ def downstream(graph: Graph, one: Incident) -> int:
     """Return how many assets are made from the root of an incident, directly or not."""
     outputs = graph.outputs()
     root = one.root
+    if root.type == "backfill":
+        return 0  # nothing waits for a proposal
     if root.type == "asset":
         begin = [root.name]
     else:

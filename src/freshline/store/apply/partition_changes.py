@@ -5,7 +5,7 @@ A mapping may lead to another project, so only an apply knows both sides (docs/s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from itertools import islice
 
@@ -13,6 +13,7 @@ from freshline.definitions.loading.project import Project
 from freshline.definitions.partition_edges import RefusedEdge, resolve
 from freshline.definitions.steps import declared_partitioning, partitionings
 from freshline.errors import DefinitionError, DefinitionErrors, Place
+from freshline.model.enums import Reason
 from freshline.model.policy import Policy
 from freshline.partitions import Dimensions, Partitioning, TimePartitioning, document
 from freshline.partitions.compatibility import described
@@ -151,9 +152,18 @@ def counts(reasons: Iterable[tuple[str, str]]) -> Mapping[str, Mapping[str, int]
     return found
 
 
-def sentences(found: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
-    """Yield for each workflow with partitions how many would run, and how many would wait."""
+def sentences(found: Mapping[str, Mapping[str, int]], whole: Collection[str] = ()) -> Iterator[str]:
+    """Yield for each workflow how many partitions would run, and how many would wait. `whole`: those without any."""
     for slug, reasons in sorted(found.items()):
+        if slug in whole:
+            [reason] = reasons
+            yield f"{slug}: would run" if reason == "run" else f"{slug}: {reason}"
+            continue
         runs = reasons.get("run", 0)
-        rest = ", ".join(f"{count:,} {reason}" for reason, count in sorted(reasons.items()) if reason != "run")
-        yield f"{slug}: {counted(runs, 'partition')} would run" + (f"; {rest}" if rest else "")
+        rest = ", ".join(_others(reason, count) for reason, count in sorted(reasons.items()) if reason != "run")
+        would = f"{runs:,} of {counted(sum(reasons.values()), 'partition')} would run"
+        yield f"{slug}: {would}" + (f"; {rest}" if rest else "")
+
+
+def _others(reason: str, count: int) -> str:
+    return f"{count:,} would be proposed" if reason == Reason.BACKFILL_PROPOSED else f"{count:,} {reason}"

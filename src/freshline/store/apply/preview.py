@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 
-from freshline.decide import decide
+from freshline.decide import Decision, decide
+from freshline.decide.flood import exceeds
 from freshline.graph import Graph
-from freshline.model.enums import ExpiryReason
+from freshline.model.documents.decision import Wave
+from freshline.model.enums import ExpiryReason, Reason
 from freshline.model.json import Json
+from freshline.model.staleness import Counted, FloodCounts
 from freshline.partitions.selection import EVERYTHING
 from freshline.reading import existing
 from freshline.settings import Settings
 from freshline.simulation import plan
 from freshline.simulation.from_store import Facts, restore
+from freshline.store.apply import partition_plan
 from freshline.store.apply.partition_changes import counts, sentences
 from freshline.store.apply.stored import read_graph
 from freshline.store.db.database import Connection, Row
 from freshline.store.db.queries import load
 from freshline.store.evaluation import load_state
+from freshline.store.evaluation.load_state import LoadedWorkflow
 from freshline.store.evaluation.partitions import known_keys
 
 SQL = load("apply")
@@ -56,6 +62,20 @@ def below(connection: Connection, asset_id: str) -> Facts:
     return _fetch(connection, graph, graph.descendants(asset_id)).facts()
 
 
+def partition_wave(connection: Connection, asset_id: str, key: str, settings: Settings) -> Wave | None:
+    """Return the effects of a change if a workflow below has partitions or reads some; None if there is none."""
+    graph = read_graph(connection)
+    if not any(graph.is_mapped(one) for one in graph.descendants(asset_id)):
+        return None
+    return partition_plan.plan(connection, graph, asset_id, key, settings)
+
+
+def simulated(facts: Facts, asset_id: str, key: str, settings: Settings) -> Wave:
+    """Return the effects of a change among workflows without partitions."""
+    made = plan.plan(restore(facts, settings), asset_id, key) if facts.known else plan.Plan()
+    return made.as_json()
+
+
 def around(connection: Connection, slugs: Collection[str], assets: Iterable[str]) -> Fetched:
     """Return the rows about these workflows and everything downstream of them and of these assets."""
     graph = read_graph(connection)
@@ -74,13 +94,29 @@ def partitions(connection: Connection, slugs: Collection[str]) -> list[str]:
     assert row is not None  # noqa: S101 - it is one value
     known = known_keys(connection, graph)
     units = [(one, key) for one in own for key in islice(existing(graph, one, EVERYTHING, row["now"], known), MOST)]
-    decided: list[tuple[str, str]] = []
+    decided: list[tuple[LoadedWorkflow, Decision]] = []
     for first in range(0, len(units), CHUNK):
         read = load_state.read(connection, graph, dict.fromkeys(units[first : first + CHUNK], 0), above=())
-        for one in read.loaded:
-            decision = decide(one.policy, one.state, read.now)
-            decided.append((one.state.slug, "run" if decision.run else str(decision.reason)))
-    return list(sentences(counts(decided)))
+        decided += [(one, decide(one.policy, one.state, read.now)) for one in read.loaded]
+    whole = {graph.slugs[one] for one in own if not graph.partitioning_of(one).columns}
+    return list(sentences(counts(_guarded(decided)), whole))
+
+
+def _guarded(decided: Sequence[tuple[LoadedWorkflow, Decision]]) -> Iterator[tuple[str, str]]:
+    """Yield how each partition is decided when all of them count: no consideration was made for them yet."""
+    stale = Counter(one.state.workflow_id for one, decision in decided if decision.run and decision.run.counted)
+    own = Counter(
+        one.state.workflow_id for one, decision in decided if decision.run and decision.run.counted is Counted.OWN
+    )
+    for one, decision in decided:
+        state, run = one.state, decision.run
+        counted = run.counted if run else None
+        known, there = state.flood or FloodCounts(0, 0), state.workflow_id
+        most = max(known.own, own[there]) if counted is Counted.OWN else max(known.stale, stale[there])
+        if counted is not None and exceeds(one.policy, most):
+            yield state.slug, Reason.BACKFILL_PROPOSED
+        else:
+            yield state.slug, "run" if run else str(decision.reason)
 
 
 def triggered(found: Fetched, settings: Settings, touched: Collection[str], moved: Iterable[str]) -> plan.Plan:

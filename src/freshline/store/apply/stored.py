@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
+from freshline.decide.times import milliseconds
 from freshline.graph import Graph
 from freshline.store.alerts import rules
 from freshline.store.apply.diff import Stored, StoredAsset, StoredWorkflow
@@ -33,6 +34,8 @@ def read_graph(connection: Connection) -> Graph:
         partitionings=divided.partitionings,
         mappings=divided.mappings,
         requirements=divided.requirements,
+        retained={one: milliseconds(after) for one, after in (row["retained"] or {}).items()},
+        on_retire=divided.on_retire,
     )
 
 

@@ -23,6 +23,7 @@ from freshline.store.apply.timers import DueTimer, declared_freshness, set_timer
 from freshline.store.db.database import Connection, Row
 from freshline.store.db.ids import new_id
 from freshline.store.db.queries import load
+from freshline.store.evaluation import notes
 from freshline.store.operations import report
 from freshline.store.runs.events import EventRow, append_events, breaker_event
 
@@ -67,6 +68,7 @@ def write(
     edited = set_timers(connection, ids, baseline=baseline, before=freshness)
     connection.execute(SQL["drop_considerations"], {"workflows": retired})
     connection.execute(SQL["consider"], {"workflows": ids})
+    notes.count(connection, ids)
     connection.execute(SQL["wake_waiting"], {"workflows": ids + retired})
     _append_events(connection, plan, healed)
     _touch_readers(connection, plan)

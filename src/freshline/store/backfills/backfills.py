@@ -7,6 +7,7 @@ backfill, or gives turns, locks its row first, then considerations in key order,
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 from typing import Any
 from uuid import UUID
 
@@ -21,7 +22,7 @@ from freshline.model.json import Json
 from freshline.partitions.selection import Selection, from_json
 from freshline.reading import existing
 from freshline.store.apply.stored import GraphCache
-from freshline.store.backfills import read, selecting
+from freshline.store.backfills import proposals, read, selecting
 from freshline.store.backfills.selecting import Catalogue, Part
 from freshline.store.db.database import Connection, Database, Row
 from freshline.store.db.ids import new_id
@@ -29,7 +30,6 @@ from freshline.store.db.queries import load
 from freshline.store.evaluation.partitions import known_keys
 from freshline.store.operations import audit
 from freshline.store.operations.targets import find_asset
-from freshline.store.runs.events import append_event
 
 SQL = load("backfills")
 EVALUATION = load("evaluation")
@@ -63,6 +63,7 @@ class Backfills:
             if known is not None:
                 return known
             asset = find_asset(connection, request.asset_id)
+            _refuse_too_many(connection)
             there = self._catalogue(connection)
             parts = selecting.select(there, asset, request)
             if request.policy.only is Only.FAILED:
@@ -72,7 +73,7 @@ class Backfills:
             ) as noted:
                 _insert(there, backfill_id, request, parts, key)
                 noted |= {"partitions": sum(part.total for part in parts)}
-            _append(connection, EventType.BACKFILL_STARTED, {"id": backfill_id, "asset_id": request.asset_id})
+            proposals.append(connection, EventType.BACKFILL_STARTED, {"id": backfill_id, "asset_id": request.asset_id})
         self._database.notify("backfills", "events")
         return backfill_id
 
@@ -149,14 +150,53 @@ class Backfills:
             row = _lock(connection, backfill_id, *OPEN, BackfillStatus.CANCELED)
             if row["status"] == BackfillStatus.CANCELED:
                 return
+            if row["status"] == BackfillStatus.PROPOSED:
+                raise ConflictError(f"backfill {backfill_id} is proposed; deny it to end it")
             self._stop(connection, row, "cancel_backfill", BackfillStatus.CANCELED, "backfill canceled")
             if kill:
                 reason = {"id": row["id"], "reason": "backfill canceled"}
                 connection.execute(SQL["kill_running"], reason)
             connection.execute(SQL["note_open"], {"id": row["id"], "origin": row["requested_at"]})
             connection.execute(SQL["drop_open"], {"id": row["id"]})
-            _append(connection, EventType.BACKFILL_CANCELED, row)
+            if row["reasons"]:
+                proposals.reopen(self._catalogue(connection), row)
+            else:
+                proposals.append(connection, EventType.BACKFILL_CANCELED, row)
         self._database.notify("considerations", "events", "runs")
+
+    def approve(self, backfill_id: str, *, revision: int | None = None) -> None:
+        """Make an active backfill of a proposal. Raise ConflictError if it is none, or if it grew since `revision`."""
+        with self._database.transaction("approve_backfill") as connection:
+            row = _lock_revision(connection, backfill_id, revision)
+            with audit.changing(connection, "approve_backfill", row["asset_id"], "backfill_state", row["id"]) as noted:
+                proposals.approve(connection, row, audit.actor_name())
+                noted |= {"revision": row["revision"]}
+        self._database.notify("backfills", "events")
+
+    def deny(self, backfill_id: str, *, revision: int | None = None) -> None:
+        """Accept what a proposal lists without running it: its versions cause nothing any more, all others do.
+
+        Raise ConflictError if it is no proposal, or if it grew since `revision`.
+        """
+        with self._database.transaction("deny_backfill") as connection:
+            row = _lock_revision(connection, backfill_id, revision)
+            with audit.changing(connection, "deny_backfill", row["asset_id"], "backfill_state", row["id"]) as noted:
+                noted |= {"revision": row["revision"], "partitions": proposals.deny(connection, row)}
+                _set_status(connection, row, BackfillStatus.DENIED)
+        self._database.notify("considerations", "events")
+
+    def propose(self) -> bool:
+        """Let proposals follow what is held for an approval. Return whether anything changed."""
+        with self._database.reading() as connection:
+            if not proposals.is_pending(connection):
+                return False
+        with self._database.transaction("propose_backfills") as connection:
+            changes = proposals.follow(self._catalogue(connection))
+        if changes.released:
+            self._database.notify("considerations")
+        if changes.proposed:
+            self._database.notify("events")
+        return changes.released or changes.proposed
 
     def advance(self) -> bool:
         """Count what is done in every active backfill, and give turns. Return whether anything moved."""
@@ -179,7 +219,7 @@ class Backfills:
             if not turns and all(part["rest"] is None and part["open"] == 0 for part in parts):
                 _finish(connection, row)
             elif done and _crossed(sum(part["done"] for part in parts), done, sum(part["total"] for part in parts)):
-                _append(connection, EventType.BACKFILL_PROGRESSED, row)
+                proposals.append(connection, EventType.BACKFILL_PROGRESSED, row)
         if turns:
             self._database.notify("considerations")
         return bool(turns or done)
@@ -189,13 +229,14 @@ class Backfills:
         rests = {part["workflow_id"]: from_json(part["rest"]) for part in parts if part["rest"] is not None}
         if not rests or (row["not_before"] is not None and row["not_before"] > row["now"]):
             return False
-        taken = connection.execute(SQL["places"], {"id": row["id"]}).fetchone()
-        places = row["concurrency"] - (taken["taken"] if taken else 0)
+        rows = connection.execute(SQL["places"], {"id": row["id"]}).fetchall()
+        sizes = {one["workflow_id"]: row["batch"] if one["batch"] else 1 for one in rows}
+        places = row["concurrency"] - sum(ceil(one["taken"] / sizes[one["workflow_id"]]) for one in rows)
         if places <= 0:
             return False
         graph = self._graphs.read(connection, row["epoch"])
         turns = Turns(graph, rests, row["now"], known_keys(connection, graph), newest_first=row["newest_first"])
-        units = turns.take(places)
+        units = turns.take(places, sizes)
         arrays = {"workflows": [unit[0] for unit in units], "partitions": [unit[1] for unit in units]}
         left: list[Json] = [_rest(one, turns.rests.get(one)) for one in sorted(rests)]
         connection.execute(SQL["open_partitions"], {"id": row["id"], **arrays})
@@ -261,6 +302,15 @@ def _requested(connection: Connection, request: BackfillRequest, key: str | None
     return str(known["id"])
 
 
+def _refuse_too_many(connection: Connection) -> None:
+    row = connection.execute(SQL["count_open"], {"most": MOST_ACTIVE}).fetchone()
+    if row is not None and row["count"] >= MOST_ACTIVE:
+        raise ConflictError(
+            f"{MOST_ACTIVE:,} backfills have not ended; allowed are {MOST_ACTIVE:,} at a time",
+            hint="`freshline backfill list` shows them: wait until some have finished, or cancel some",
+        )
+
+
 def _clear_failures(there: Catalogue, parts: Sequence[Part]) -> None:
     """Let failed partitions be tried at once: that is what was asked for."""
     for part in parts:
@@ -276,6 +326,17 @@ def _lock(connection: Connection, backfill_id: str, *allowed: BackfillStatus) ->
         raise read.unknown(backfill_id)
     if row["status"] not in allowed:
         raise ConflictError(f"backfill {backfill_id} is {row['status']}; allowed are {', '.join(sorted(allowed))}")
+    return row
+
+
+def _lock_revision(connection: Connection, backfill_id: str, revision: int | None) -> Row:
+    """Return the locked row of a proposal. Raise ConflictError if it has another revision than the named one."""
+    row = _lock(connection, backfill_id, BackfillStatus.PROPOSED)
+    if revision not in {None, row["revision"]}:
+        raise ConflictError(
+            f"proposal {backfill_id} has revision {row['revision']}, and revision {revision} is named: it grew since",
+            hint=f"`freshline backfill show {backfill_id}` shows what it lists now",
+        )
     return row
 
 
@@ -295,12 +356,8 @@ def _set_status(connection: Connection, row: Row, status: BackfillStatus) -> Non
 
 def _finish(connection: Connection, row: Row) -> None:
     _set_status(connection, row, BackfillStatus.FINISHED)
-    _append(connection, EventType.BACKFILL_FINISHED, row)
-
-
-def _append(connection: Connection, type_: EventType, row: Row) -> None:
-    data = {"backfillId": row["id"], "assetId": row["asset_id"], "progress": read.progress(connection, row["id"])}
-    append_event(connection, type_, row["asset_id"], data)
+    proposals.forget(connection, row)
+    proposals.append(connection, EventType.BACKFILL_FINISHED, row)
 
 
 def _crossed(done: int, new: int, total: int) -> bool:

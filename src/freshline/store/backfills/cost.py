@@ -16,6 +16,7 @@ from freshline.reading import Known, existing
 from freshline.store.backfills.selecting import Catalogue, Part
 from freshline.store.db.database import Row
 from freshline.store.db.queries import load
+from freshline.store.evaluation.newest import StoredNewest
 
 SQL = load("backfills")
 MOST_COUNTED = 100_000
@@ -45,10 +46,11 @@ def below(there: Catalogue, parts: Sequence[Part]) -> list[Downstream]:
     """Return what reads the partitions of a backfill and is not part of it: it runs if its inputs change."""
     graph, now, known = there.graph, there.now, there.known
     own = {part.workflow_id for part in parts}
+    newest = StoredNewest(there.connection, graph, now)
     found: dict[int, Selection] = {}
     for part in parts:
         for workflow_id, selection in closure(
-            graph, part.workflow_id, part.selection, upstream=False, downstream=True
+            graph, part.workflow_id, part.selection, now=now, newest=newest, upstream=False, downstream=True
         ).items():
             if workflow_id not in own:
                 found[workflow_id] = found[workflow_id].union(selection) if workflow_id in found else selection

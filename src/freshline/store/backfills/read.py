@@ -18,7 +18,10 @@ from freshline.model.documents.backfill import (
 )
 from freshline.model.documents.partition import PartitionRange
 from freshline.model.moment import iso
+from freshline.partitions.selection import from_json
+from freshline.reading import existing
 from freshline.store.backfills import cost
+from freshline.store.backfills.ages import ages
 from freshline.store.backfills.selecting import Catalogue, Part
 from freshline.store.db.database import Connection, Row
 from freshline.store.db.queries import load
@@ -41,8 +44,22 @@ def detail(there: Catalogue, backfill_id: str) -> BackfillDetail:
     ]
     states = cost.states(there, backfill_id, parts)
     shown = [_part(one, states.get(one["workflow_id"], [])) for one in parts]
-    found = {**_document(row, parts), "parts": shown, "failures": failures}
+    priced = _cost(there, row, parts) if row["status"] == BackfillStatus.PROPOSED else None
+    found = {**_document(row, parts), "parts": shown, "failures": failures, "cost": priced}
     return cast("BackfillDetail", found)
+
+
+def _cost(there: Catalogue, row: Row, parts: Sequence[Row]) -> BackfillPreview:
+    """Return what a proposal would compute."""
+    graph = there.graph
+    priced: list[Part] = []
+    for one in parts:
+        workflow_id, selection = one["workflow_id"], from_json(one["selection"])
+        keys = existing(graph, workflow_id, selection, there.now, there.known) if workflow_id in graph.slugs else ()
+        ends = list(keys)
+        if ends:
+            priced.append(Part(workflow_id, one["slug"], selection, one["total"], ends[0], ends[-1]))
+    return priced_preview(there, row["asset_id"], priced, row["batch"])
 
 
 def listed(
@@ -64,16 +81,26 @@ def progress(connection: Connection, backfill_id: str) -> BackfillProgress:
 
 def preview(there: Catalogue, request: BackfillRequest, parts: Sequence[Part]) -> BackfillPreview:
     """Return what a backfill would compute, with measured durations, and what runs because of it."""
-    connection, sizes = there.connection, cost.sizes(there, parts)
+    return priced_preview(there, request.asset_id, parts, request.policy.batch)
+
+
+def priced_preview(there: Catalogue, asset_id: str, parts: Sequence[Part], batch: int) -> BackfillPreview:
+    """Return what parts of a backfill would compute."""
+    connection, sizes, found = there.connection, cost.sizes(there, parts), ages(there, parts)
     ids = [part.workflow_id for part in parts]
+    steps = connection.execute(SQL["batching"], {"workflows": ids}).fetchall()
+    batched = set(ids) - {step["workflow_id"] for step in steps if not step["batch"]}
     measured = {row["workflow_id"]: row for row in connection.execute(SQL["durations"], {"workflows": ids})}
     shown: list[PreviewPart] = [
         {
             "workflowSlug": part.slug,
             "partitions": part.total,
-            "runs": cost.runs_of(part.total, request.policy.batch),
+            "runs": cost.runs_of(part.total, batch if part.workflow_id in batched else 1),
             "first": part.first,
             "last": part.last,
+            "frozen": found[part.workflow_id].frozen,
+            "sealed": found[part.workflow_id].sealed,
+            "outside": found[part.workflow_id].outside,
             "p50Ms": measured[part.workflow_id]["p50"] if part.workflow_id in measured else None,
             "p95Ms": measured[part.workflow_id]["p95"] if part.workflow_id in measured else None,
             "rows": sizes[part.workflow_id]["rows"] if part.workflow_id in sizes else None,
@@ -82,7 +109,7 @@ def preview(there: Catalogue, request: BackfillRequest, parts: Sequence[Part]) -
         for part in parts
     ]
     return {
-        "assetId": request.asset_id,
+        "assetId": asset_id,
         "partitions": sum(part.total for part in parts),
         "parts": shown,
         "downstream": cost.below(there, parts),

@@ -14,9 +14,10 @@ from freshline.graph import Graph
 from freshline.model.backfill import MOST_CONCURRENCY, MOST_PARTITIONS, BackfillPolicy, BackfillRequest, Only
 from freshline.model.json import Json
 from freshline.partitions.selection import EVERYTHING, Selection
-from freshline.reading import Known, existing
+from freshline.reading import Known, existing, is_kept, require_kept
 from freshline.store.db.database import Connection
 from freshline.store.db.queries import load
+from freshline.store.evaluation.newest import StoredNewest
 from freshline.store.operations.targets import TargetAsset
 
 SQL = load("backfills")
@@ -34,7 +35,10 @@ class Catalogue(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The partitions of one workflow of a backfill: what is stored, how many, and the first and last in its order."""
+    """The partitions of one workflow of a backfill: what is stored, how many, and the first and last in its order.
+
+    `outside`: how many were selected too, and removed by retention.
+    """
 
     workflow_id: int
     slug: str
@@ -42,6 +46,7 @@ class Part:
     total: int
     first: str
     last: str
+    outside: int = 0
 
     def as_json(self) -> Json:
         """Return the row."""
@@ -59,8 +64,18 @@ def select(there: Catalogue, asset: TargetAsset, request: BackfillRequest) -> li
         )
     refuse_policy(request.policy)
     _refuse_order(graph, workflow_id, request)
+    _refuse_batch(there, workflow_id, request)
     chosen = _chosen(there, asset, request)
-    found = closure(graph, workflow_id, chosen, upstream=request.upstream, downstream=request.downstream)
+    newest = StoredNewest(there.connection, graph, there.now)
+    found = closure(
+        graph,
+        workflow_id,
+        chosen,
+        now=there.now,
+        newest=newest,
+        upstream=request.upstream,
+        downstream=request.downstream,
+    )
     parts: list[Part] = []
     for one in sorted(found, key=lambda w: (graph.level(w), w)):
         left = MOST_PARTITIONS - sum(part.total for part in parts)
@@ -96,6 +111,23 @@ def _refuse_order(graph: Graph, workflow_id: int, request: BackfillRequest) -> N
         raise UsageError(f"workflow '{slug}' computes a partition from the one before it: leave the batch out")
 
 
+def _refuse_batch(there: Catalogue, workflow_id: int, request: BackfillRequest) -> None:
+    """Refuse batches of a workflow that computes one partition per run."""
+    if request.policy.batch == 1:
+        return
+    slug = there.graph.slugs[workflow_id]
+    if not there.graph.partitioning_of(workflow_id).columns:
+        raise UsageError(f"workflow '{slug}' has no partitions: leave the batch out")
+    steps = there.connection.execute(SQL["batching"], {"workflows": [workflow_id]}).fetchall()
+    lacking = [f"'{step['step_id']}'" for step in steps if not step["batch"]]
+    if lacking:
+        which = f"step {lacking[0]} does" if len(lacking) == 1 else f"steps {', '.join(lacking)} do"
+        raise UsageError(
+            f"batch is {request.policy.batch}, but {which} not compute several partitions in one run of '{slug}'",
+            hint="add 'batch: true' to each step whose job can, and apply; or leave the batch out",
+        )
+
+
 def _chosen(there: Catalogue, asset: TargetAsset, request: BackfillRequest) -> Selection:
     partitioning = there.graph.partitioning(asset["id"])
     if not partitioning.columns:
@@ -108,7 +140,9 @@ def _chosen(there: Catalogue, asset: TargetAsset, request: BackfillRequest) -> S
         if len(request.keys) > MOST_PARTITIONS:
             raise _too_many()
         known = there.known(asset["id"])
-        return partitioning.select(partitioning.require_exists(key, there.now, known) for key in request.keys)
+        existing_keys = (partitioning.require_exists(key, there.now, known) for key in request.keys)
+        retained = there.graph.retained(asset["id"])
+        return partitioning.select(require_kept(partitioning, key, retained, there.now) for key in existing_keys)
     if request.first is None and request.last is None:
         return EVERYTHING
     return partitioning.between(request.first, request.last)
@@ -126,7 +160,17 @@ def _part(there: Catalogue, workflow_id: int, selection: Selection, policy: Back
     partitioning = graph.partitioning_of(workflow_id)
     stored = partitioning.select(found) if partitioning.columns else EVERYTHING
     first, last = (found[0], found[-1]) if policy.newest_first else (found[-1], found[0])
-    return Part(workflow_id, graph.slugs[workflow_id], stored, len(found), first, last)
+    outside = _removed(there, workflow_id, selection)
+    return Part(workflow_id, graph.slugs[workflow_id], stored, len(found), first, last, outside)
+
+
+def _removed(there: Catalogue, workflow_id: int, selection: Selection) -> int:
+    """Return how many of the selected partitions retention has removed."""
+    asset_id = there.graph.outputs_of(workflow_id)[0]
+    if there.graph.retained(asset_id) is None or selection.is_empty:
+        return 0
+    keys = there.graph.partitioning(asset_id).keys(selection, there.now, there.known(asset_id), newest_first=False)
+    return sum(1 for key in islice(keys, MOST_PARTITIONS) if not is_kept(there.graph, asset_id, key, there.now))
 
 
 def _wanted(connection: Connection, workflow_id: int, keys: Iterable[str], only: Only) -> Iterable[str]:

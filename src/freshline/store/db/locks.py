@@ -10,4 +10,5 @@ APPLY = 0x66726573_01  # one apply, or repair of the catalogue, at a time
 SEQUENCER = 0x66726573_02  # one process numbers events at a time, so that positions follow the order of commits
 PRUNER = 0x66726573_03  # one process creates and drops event partitions and prunes at a time
 REDIS_CONSUMER = 0x66726573_04  # one process reads the incoming Redis stream at a time
+PROPOSALS = 0x66726573_05  # one process proposes backfills at a time, so that connected workflows have one proposal
 MIGRATIONS = 0x66726573_68  # one process creates the table of migrations at a time

@@ -163,8 +163,16 @@ STATEMENTS = (
         "digest-differs",
         Severity.ERROR,
         "the digest of an asset with partitions is that of its heads",
-        "report or produce each partition again; the database was modified, or restored in part",
+        "`freshline doctor --fix` computes it again; the database was modified, or restored in part",
         "the digest of asset '{asset}' counts {keys} partitions, and {heads} have data or other data",
+        "computes it from the heads, and has those evaluated that read the partitions",
+    ),
+    Check(
+        "removed-has-data",
+        Severity.ERROR,
+        "a partition that retention removed is not in the newest version of its table",
+        "write a longer `retain`, so that the partition is built again; the database was modified",
+        "retention removed '{asset}@{key}', and version {version} of the table has it",
     ),
     Check(
         "definition-differs",
@@ -203,6 +211,14 @@ STATEMENTS = (
         "`freshline doctor --fix` removes it",
         "asset '{asset}' has an {kind} timer ({reason}), and no such freshness policy",
         "removes it, as apply does",
+    ),
+    Check(
+        "backfill-stuck",
+        Severity.WARNING,
+        "an active backfill goes on",
+        "",
+        "backfill {id} of asset '{asset}' {how}",
+        "adds considerations for its open partitions, and gives turns; a materializer gives turns continuously",
     ),
     Check(
         "consideration-late",

@@ -182,13 +182,25 @@ def _repairs(store: Store) -> Mapping[str, Callable[[], None]]:
         "consideration-retired": store.doctor.repair,
         "timer-missing": store.doctor.repair,
         "timer-orphan": store.doctor.repair,
+        "digest-differs": store.doctor.repair_digests,
+        "backfill-stuck": lambda: _go_on(store),
         "lease-lost": lambda: _until_done(lambda: store.runs.rescue(batch)),
         "incident-stuck": lambda: _until_done(store.alert_evaluation.run),
-        "timer-late": lambda: _until_done(lambda: store.evaluation.fire_timers(batch)),
+        "timer-late": lambda: _fire(store, batch),
         "event-unabsorbed": lambda: _until_done(lambda: store.evaluation.consume_inbox(batch)),
         "event-unstamped": lambda: _until_done(lambda: store.events.stamp_positions(batch)),
         "forgotten": lambda: _until_done(store.evaluation.sweep, rounds=1),
     }
+
+
+def _fire(store: Store, batch: int) -> None:
+    _until_done(lambda: store.evaluation.fire_timers(batch))
+    _until_done(lambda: store.retirement.retire_partitions() or 0)
+
+
+def _go_on(store: Store) -> None:
+    store.doctor.repair_backfills()
+    _until_done(store.backfills.advance)
 
 
 def _until_done(work: Callable[[], int], rounds: int = MAX_ROUNDS) -> None:

@@ -11,6 +11,7 @@ from freshline.store.operations import audit
 SQL = load("doctor")
 DB = load("db")
 APPLY = load("apply")
+BACKFILLS = load("backfills")
 
 
 class Doctor:
@@ -26,6 +27,31 @@ class Doctor:
             released = _release_retired(connection)
             timers = _set_timers(connection)
             audit.note(connection, "mend", "*", retiredWorkflows=released, assetsWithTimers=timers)
+
+    def repair_digests(self) -> None:
+        """Compute wrong digests of partitions again, and have those evaluated that read them. Idempotent."""
+        with self._database.transaction("mend", whole=True) as connection:
+            found = _wrong_digests(connection)
+            # A publication in between has moved the digest with its heads: read again under the locks.
+            connection.execute(SQL["lock_assets"], {"assets": found})
+            wrong = {"assets": [one for one in _wrong_digests(connection) if one in found]}
+            connection.execute(SQL["recompute_digests"], wrong)
+            connection.execute(SQL["touch_readers"], wrong)
+            audit.note(connection, "mend", "*", digests=len(wrong["assets"]))
+
+    def repair_backfills(self) -> None:
+        """Have the open partitions of backfills evaluated that nothing evaluates. Idempotent."""
+        with self._database.transaction("mend", whole=True) as connection:
+            found = connection.execute(SQL["backfill_stuck"], {"limit": None, "late": 0}).fetchall()
+            for row in found:
+                locked = connection.execute(BACKFILLS["lock_backfill"], {"id": row["id"]}).fetchone()
+                origin = locked["requested_at"] if locked else None
+                connection.execute(BACKFILLS["note_open"], {"id": row["id"], "origin": origin})
+            audit.note(connection, "mend", "*", backfills=len(found))
+
+
+def _wrong_digests(connection: Connection) -> list[str]:
+    return [row["asset"] for row in connection.execute(SQL["digest_differs"], {"limit": None})]
 
 
 def _release_retired(connection: Connection) -> int:

@@ -136,15 +136,15 @@ class Warehouse:
     # --- heads ------------------------------------------------------------------------------------------------------
 
     def _damaged_heads(self) -> Iterator[str]:
-        asset, version = "", -1
-        while rows := self._page(asset, version):
+        asset, version, key = "", -1, ""
+        while rows := self._page(asset, version, key):
             for row in rows:
                 differs = self._difference(row["location"])
                 if differs and self._is_head(row):
                     where = self._storage.at(row["location"]["paths"][-1])
                     which = f"asset '{reference(row['asset'], row['key'])}' version {row['sequence']}"
                     yield f"{which}: {where} differs from what was written: {differs}"
-            asset, version = rows[-1]["asset"], rows[-1]["version"]
+            asset, version, key = rows[-1]["asset"], rows[-1]["version"], rows[-1]["key"]
 
     def _difference(self, location: Json) -> str:
         try:
@@ -152,9 +152,10 @@ class Warehouse:
         except StorageError as error:
             return str(error)
 
-    def _page(self, asset: str = "", version: int = -1) -> Sequence[Row]:
+    def _page(self, asset: str = "", version: int = -1, key: str = "") -> Sequence[Row]:
+        where = {"asset": asset, "version": version, "key": key, "batch": BATCH}
         with self._database.reading() as connection:
-            return connection.execute(SQL["tables"], {"asset": asset, "version": version, "batch": BATCH}).fetchall()
+            return connection.execute(SQL["tables"], where).fetchall()
 
     def _is_head(self, row: Row) -> bool:
         with self._database.reading() as connection:

@@ -16,12 +16,10 @@ from freshline.decide.decision import Decision
 from freshline.decide.holds import FIRST_RECHECK, LONGEST_RECHECK, doubling
 from freshline.graph import Graph
 from freshline.model.enums import Outcome, Reason
-from freshline.partitions.selection import EVERYTHING
-from freshline.reading import existing
 from freshline.store.apply.stored import read_graph
 from freshline.store.db.database import Connection, Database, Row
 from freshline.store.db.queries import load
-from freshline.store.evaluation import load_state, timers
+from freshline.store.evaluation import load_state, notes, sweep, timers
 from freshline.store.evaluation.load_state import BatchState, Key
 from freshline.store.evaluation.partitions import NOBODY, Concerned, concerned, known_keys, see
 from freshline.store.evaluation.write_decisions import DecisionWriter
@@ -96,6 +94,8 @@ class Evaluation:
                 "origins": [found.came.get(unit) for unit in found.changed],
                 "unchanged": [workflow_id for workflow_id, _ in found.unchanged],
                 "unchanged_keys": [key for _, key in found.unchanged],
+                "unchanged_notes": [one for one, key in found.unchanged if not key],
+                "counts": [None if key else found.counts.get(one) for one, key in found.changed],
             }
             connection.execute(SQL["note_considerations"], {"events": Jsonb(events), **arrays})
         return events
@@ -124,7 +124,7 @@ class Evaluation:
                 with self._database.transaction("reconcile") as connection:
                     keys = _claim(connection, size, only)
                     with _batch_errors(keys):
-                        yield self._load(connection, keys) if keys else None
+                        yield self._load(connection, keys, size) if keys else None
                 outdated = False
             except _OutdatedGraphError:
                 self._reload()
@@ -135,12 +135,12 @@ class Evaluation:
             except psycopg.Error as error:
                 raise BatchError(list(keys), error) from error
 
-    def _load(self, connection: Connection, keys: Mapping[Key, int]) -> Batch:
+    def _load(self, connection: Connection, keys: Mapping[Key, int], size: int) -> Batch:
         """Return the graph and a state of the same epoch."""
         graph = self._graph
         if graph is None:
             raise _OutdatedGraphError
-        keys = self._expand(connection, graph, _defined(connection, graph, keys))
+        keys = self._expand(connection, graph, _defined(connection, graph, keys), size)
         # When little is in motion, read all of it: there may be a thousand times as many ancestors.
         above = None if self._calm else graph.ancestors((workflow_id for workflow_id, _ in keys), MOST_ANCESTORS)
         not_automatic = graph.not_automatic_above(workflow_id for workflow_id, _ in keys)
@@ -150,19 +150,24 @@ class Evaluation:
             raise _OutdatedGraphError
         return Batch(graph, state, connection)
 
-    def _expand(self, connection: Connection, graph: Graph, keys: Mapping[Key, int]) -> Mapping[Key, int]:
-        """Replace considerations of whole workflows by those of their partitions, which are evaluated next."""
-        notes = [key for key in keys if not key[1] and graph.partitioning_of(key[0]).columns]
-        if not notes:
+    def _expand(self, connection: Connection, graph: Graph, keys: Mapping[Key, int], most: int) -> Mapping[Key, int]:
+        """Replace a chunk of each note about all partitions of a workflow by these partitions, evaluated next."""
+        found = [key for key in keys if not key[1] and graph.partitioning_of(key[0]).columns]
+        if not found:
             return keys
         row = connection.execute(SQL["epoch_and_time"]).fetchone()
         if row is None or graph.epoch != row["epoch"]:
             raise _OutdatedGraphError
-        known = known_keys(connection, graph)
-        units = sorted((w, key) for w, _ in notes for key in existing(graph, w, EVERYTHING, row["now"], known))
-        both = {"notes": [w for w, _ in notes], "workflows": [w for w, _ in units], "partitions": [p for _, p in units]}
-        connection.execute(SQL["expand_notes"], both)
-        return {key: evaluations for key, evaluations in keys.items() if key not in notes}
+        notes.expand(connection, graph, [workflow_id for workflow_id, _ in found], row["now"], most)
+        return {key: evaluations for key, evaluations in keys.items() if key not in found}
+
+    def _current(self, connection: Connection) -> Graph:
+        """Return the graph of the applied definitions. Raise `_OutdatedGraphError` if it has to be read again."""
+        row = connection.execute(SQL["epoch_and_time"]).fetchone()
+        graph = self._graph
+        if row is None or graph is None or graph.epoch != row["epoch"]:
+            raise _OutdatedGraphError
+        return graph
 
     def _reload(self) -> Graph:
         """Read the graph in its own transaction: a large one takes longer than claimed rows may be idle."""
@@ -218,13 +223,28 @@ class Evaluation:
         return None if row is None or row["seconds"] is None else float(row["seconds"])
 
     def sweep(self) -> int:
-        """Add considerations for stale workflows without one: a safety net that finds none in a healthy system."""
+        """Add considerations for what is stale without one: a safety net that finds nothing in a healthy system.
+
+        It looks at all workflows without partitions, and at a slice of the partitions (docs/semantics.md#R11.5).
+        """
+        while True:
+            try:
+                return self._sweep()
+            except _OutdatedGraphError:
+                self._reload()
+
+    def _sweep(self) -> int:
         with self._database.transaction("sweep", whole=True) as connection:
-            found = connection.execute(SQL["forgotten"], {"limit": None}).fetchall()
+            rows = connection.execute(SQL["forgotten"], {"limit": None}).fetchall()
+            found = [(row["workflow_id"], "") for row in rows]
+            partitioned = connection.execute(SQL["has_partitions"]).fetchone()
+            if partitioned:
+                found += sweep.forgotten(connection, self._current(connection), partitioned["now"])
             if not found:
                 return 0
             # A change between the two statements costs a needless evaluation at worst.
-            connection.execute(SQL["note_forgotten"], {"workflows": [row["workflow_id"] for row in found]})
+            arrays = {"workflows": [one for one, _ in found], "partitions": [key for _, key in found]}
+            connection.execute(SQL["note_forgotten"], arrays)
         count("sweep_found", len(found))
         return len(found)
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
 from freshline.decide.causes import AnyWalk
-from freshline.decide.motion import Moving, Walk
+from freshline.decide.motion import Moving, Walk, strongest
+from freshline.decide.newness import Produced, concerns
 from freshline.decide.partition_motion import MovingPart, PartitionWalk
 from freshline.decide.presence import present_inputs, with_present
 from freshline.graph import Graph
@@ -17,6 +18,7 @@ from freshline.model.backfill import BACKFILL_CLASS, Demand, Only
 from freshline.model.enums import ExpiryReason, RunStatus, TriggerType
 from freshline.model.moment import parsed
 from freshline.model.policy import Policy
+from freshline.model.staleness import Staleness
 from freshline.model.state import (
     ActiveBackfill,
     ActiveRun,
@@ -32,10 +34,13 @@ from freshline.model.state import (
     Version,
     Window,
 )
+from freshline.partitions.mapping import Values
+from freshline.partitions.partitioning import Newness
 from freshline.reading import Expected
 from freshline.store.db.database import Connection, Row
 from freshline.store.db.queries import load
-from freshline.store.evaluation import partitions
+from freshline.store.evaluation import guard, partitions
+from freshline.store.evaluation.newest import StoredNewest
 from freshline.store.evaluation.partitions import Arrays
 
 SQL = load("evaluation")
@@ -48,8 +53,12 @@ NOTHING_READ: Arrays = {
     "whole": [],
     "whole_keys": [],
     "whole_assets": [],
+    "whole_keep": [],
+    "read_since": [],
+    "read_until": [],
 }
 Key = tuple[int, str]
+Edge = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +96,11 @@ class BatchState:
     loaded: Sequence[LoadedWorkflow]
     calm: bool = False
     parts: Mapping[int, Sequence[MovingPart]] = field(default_factory=dict)  # in a graph with partitions
+    newest: Mapping[Edge, Values] = field(default_factory=dict)  # of the inputs that are read by `latest`
 
     def walk(self, graph: Graph) -> AnyWalk:
         """Return the search for ancestors in motion."""
-        return PartitionWalk(graph, self.parts) if graph.partitioned else Walk(graph, self.motion)
+        return PartitionWalk(graph, self.parts, self.newest) if graph.partitioned else Walk(graph, self.motion)
 
 
 def read(
@@ -99,22 +109,36 @@ def read(
     keys: Mapping[Key, int],
     above: Sequence[int] | None = None,
     not_automatic: Sequence[int] = (),
+    *,
+    supposed: Callable[[State], State] = lambda state: state,
 ) -> BatchState:
     """Return the state of these workflow partitions; the values of `keys` are their evaluation counts.
 
     `above` are their ancestors, whose motion is all that a decision needs (docs/semantics.md#R4.2). With None, all
     motion is read. `not_automatic` are the ancestors that only users start: if stale, they count as held.
+    `supposed` changes each state before it is known which inputs are missing; a plan supposes changes with it.
     """
     now = _now(connection) if graph.partitioned else None
     expected = partitions.expected(connection, graph, keys, now) if now else {}
-    row = fetch(connection, keys, above, not_automatic, partitions.arrays(expected), mapped=graph.partitioned)
+    reading = partitions.arrays(partitions.mapped(graph, expected))
+    guarded = guard.guarded(graph, keys) if graph.partitioned else []
+    idle = [one for one in not_automatic if graph.is_mapped(one)]
+    plain = [one for one in not_automatic if one not in idle]
+    unread = partitions.arrays(partitions.feeding_units(connection, graph, keys, idle, now) if now and idle else {})
+    row = fetch(connection, keys, above, plain, reading, unread=unread, guarded=guarded, mapped=graph.partitioned)
     found = parse(row, keys)
     if not graph.partitioned:
         return found
-    loaded = [_with_present(graph, one, expected.get(one.key), found.now) for one in found.loaded]
+    given = [replace(one, state=supposed(one.state)) for one in found.loaded]
+    loaded = [_with_present(graph, one, expected.get(one.key), found.now) for one in given]
+    flood = guard.guard(graph, partitions.known_keys(connection, graph), row, found.now)
+    loaded = [replace(one, state=flood.apply(one.policy, one.state)) for one in loaded]
     moving = [row[name] or () for name in ("motion", "unconsumed", "arriving", "rests")]
-    parts = partitions.moving_parts(graph, *moving)
-    return replace(found, loaded=loaded, parts=parts)
+    known, newest = partitions.known_keys(connection, graph), StoredNewest(connection, graph, found.now)
+    expanding = row["expanding"] or ()
+    parts = partitions.moving_parts(graph, *moving, expanding=expanding, known=known, newest=newest)
+    edges = graph.latest_edges if parts else ()
+    return replace(found, loaded=loaded, parts=parts, newest={edge: newest.values(*edge) for edge in edges})
 
 
 def _now(connection: Connection) -> datetime:
@@ -144,9 +168,14 @@ def fetch(
     not_automatic: Sequence[int] = (),
     reading: Arrays = NOTHING_READ,
     *,
+    unread: Arrays = NOTHING_READ,
+    guarded: Sequence[int] = (),
     mapped: bool = False,
 ) -> Row:
-    """Return the raw row for `parse`, which can run after the transaction."""
+    """Return the raw row for `parse`, which can run after the transaction.
+
+    `unread`: what partitions of ancestors read that only users start.
+    """
     arrays = {
         "workflows": [workflow for workflow, _ in keys],
         "partitions": [partition for _, partition in keys],
@@ -154,6 +183,8 @@ def fetch(
         "not_automatic": list(not_automatic),
         "few": FEW,
         "mapped": mapped,
+        "guarded": list(guarded),
+        **{f"unread_{name}": values for name, values in unread.items()},
         **reading,
     }
     row = connection.execute(SQL["load_states"], arrays).fetchone()
@@ -200,19 +231,12 @@ def _bare(row: Row, keys: Mapping[Key, int]) -> LoadedWorkflow:
 
 
 def _motion(rows: Sequence[Sequence[Any]]) -> dict[int, Moving]:
-    """Return the strongest motion of each workflow: without an end, then with the latest end, then unable to run."""
+    """Return the strongest motion of each workflow."""
     motion: dict[int, Moving] = {}
-    for workflow_id, _, kind, until, cannot_run, _ in rows:
-        moving = Moving(kind, parsed(until), cannot_run)
-        known = motion.get(workflow_id)
-        if known is None or _strength(moving) > _strength(known):
-            motion[workflow_id] = moving
+    for workflow_id, _, kind, until, cannot_run, origin in rows:
+        moving = Moving(kind, parsed(until), cannot_run, parsed(origin))
+        motion[workflow_id] = strongest(motion.get(workflow_id), moving)
     return motion
-
-
-def _strength(moving: Moving) -> tuple[bool, bool, float]:
-    until = moving.until
-    return not moving.cannot_run, until is None, until.timestamp() if until else 0.0
 
 
 def _loaded(data: Row, keys: Mapping[Key, int], active: Mapping[datetime, ActiveBackfill]) -> LoadedWorkflow:
@@ -252,6 +276,8 @@ def _state(data: Row, evaluations: int, active: Mapping[datetime, ActiveBackfill
     partition = data["partition"] or {}
     # The consumed versions describe every output. One that was made from others proves them wrong.
     proven = not any(output["behind"] for output in data["outputs"])
+    declined = Staleness.from_json(partition["declined"]) if partition.get("declined") else None
+    accepted = declined.inputs if declined else {}
     return State(
         workflow_id=data["workflow_id"],
         slug=data["slug"],
@@ -259,7 +285,7 @@ def _state(data: Row, evaluations: int, active: Mapping[datetime, ActiveBackfill
         version=data["version"],
         job_fingerprint=data["job_fingerprint"],
         applied_at=_at(data["applied_at"]),
-        inputs=tuple(_input(i, i["consumed"] if proven else None) for i in data["inputs"]),
+        inputs=tuple(_input(i, i["consumed"] if proven else None, accepted) for i in data["inputs"]),
         outputs=tuple(_output(o) for o in data["outputs"]),
         succeeded_fingerprint=partition.get("job_fingerprint"),
         succeeded_at=parsed(partition.get("succeeded_at")),
@@ -277,23 +303,37 @@ def _state(data: Row, evaluations: int, active: Mapping[datetime, ActiveBackfill
         sources={one: Moved(now, before) for one, (now, before) in (data["sources"] or {}).items()},
         demands=tuple(_demand(one) for one in data["demands"] or ()),
         backfills=active,
+        declined=declined,
     )
 
 
-def _input(data: Row, consumed: Row | None) -> Input:
-    pending = data["pending"]
-    return Input(
+def _input(data: Row, consumed: Row | None, accepted: Mapping[str, str]) -> Input:
+    read = version(consumed) if consumed else None
+    concerned = data["last_then"] is None or _concerned(data, read)
+    pending = data["pending"] if concerned else None
+    found = Input(
         asset_id=data["asset_id"],
         head=_head(data),
-        consumed=version(consumed) if consumed else None,
+        consumed=read,
         pending=_pending(pending, data, consumed) if pending else None,
         partition_key=data["key"],
         partitions=data["keys"],
+        retired_at=parsed(data["retired_at"]),
+        concerns=concerned,
     )
+    return found.accepting(accepted.get(found.reference)) if accepted else found
+
+
+def _concerned(data: Row, consumed: Version | None) -> bool:
+    """Return whether changes of an input concern the partition (docs/semantics.md#R13.17)."""
+    sequence, *rest = data["last_then"]
+    last = Produced(sequence, rest[0], _at(rest[1])) if rest else None
+    return concerns(consumed, last, Newness(parsed(data["since"])))
 
 
 def _pending(pending: Row, data: Row, consumed: Row | None) -> Pending:
-    behind = (data["sequence"] or 0) - (consumed["sequence"] if consumed else 0)
+    last = data["sequence"] if data["last_then"] is None else data["last_then"][0]
+    behind = (last or 0) - (consumed["sequence"] if consumed else 0)
     first_at, last_at, origin = (_at(pending[name]) for name in ("first_at", "last_at", "origin"))
     return Pending(first_at, last_at, behind, tuple(pending["event_ids"]), origin)
 
@@ -308,8 +348,8 @@ def _output(data: Row) -> Output:
 def _head(data: Row) -> Head | None:
     if data["sequence"] is None:
         return None
-    mixed = bool(data.get("mixed"))
-    return Head(data["sequence"], data["data_version"], _at(data["produced_at"]), data.get("run_id"), mixed)
+    mixed, origin = bool(data.get("mixed")), parsed(data.get("origin"))
+    return Head(data["sequence"], data["data_version"], _at(data["produced_at"]), data.get("run_id"), mixed, origin)
 
 
 def version(data: Row) -> Version:
@@ -352,9 +392,7 @@ def _demand(data: Row) -> Demand:
         priority=data["priority"],
         during_quiet_hours=data["during_quiet_hours"],
         not_before=parsed(data["not_before"]),
-        partial=data["partial"],
-        satisfied=data["satisfied"],
-        paused=data["paused"],
+        **{name: data[name] for name in ("partial", "satisfied", "paused")},
     )
 
 

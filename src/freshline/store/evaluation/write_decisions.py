@@ -101,6 +101,7 @@ class DecisionWriter:
                 "mixed_upstream": run.mixed_upstream,
                 "round": dict(run.round),
                 "origin": _iso(run.origin),
+                "counted": None if run.counted is None else True,
                 **_window(run.quiet),
                 "pins": {asset_id: pin.as_json() for asset_id, pin in run.pins.items()},
                 "parameters": dict(run.parameters),
@@ -125,6 +126,8 @@ class DecisionWriter:
                 "blocks_until": _iso(decision.blocks_until),
                 "origin": _iso(decision.origin),
                 "priority": loaded.priority(decision.urgency) if decision.blocker_id else None,
+                "counted": decision.counted,
+                "staleness": decision.staleness.as_json() if decision.staleness else None,
                 "waited_ms": 0 if decision.run else loaded.waited_ms,  # `_keep_wait` has it
             }
         )

@@ -6,13 +6,14 @@ from typing import NamedTuple
 
 from psycopg.types.json import Jsonb
 
+from freshline.decide.ages import sealed_by
 from freshline.decide.causes import moved_inputs
 from freshline.decide.decide import pins_of, reads_mix
 from freshline.errors import ConflictError, KeyReusedError
 from freshline.graph import Graph
 from freshline.model.enums import EventType, RunStatus, TriggerType
 from freshline.model.json import Json
-from freshline.model.state import split_reference
+from freshline.model.state import State, split_reference
 from freshline.plural import counted
 from freshline.store.apply.stored import GraphCache
 from freshline.store.db.database import Connection, Row
@@ -110,7 +111,8 @@ def _situation(connection: Connection, graphs: GraphCache, workflow: Row, partit
     """
     found, graph = _read(connection, graphs, workflow["id"], partition_key)
     state = found.loaded[0].state
-    missing = [one.reference for one in state.inputs if one.head is None]
+    _refuse_sealed(workflow["slug"], state)
+    missing = [one.reference for one in state.inputs if one.missing]
     if missing:
         asset_id, key = split_reference(missing[0])
         named = f"{asset_id} --partition {key}" if key else asset_id
@@ -123,6 +125,18 @@ def _situation(connection: Connection, graphs: GraphCache, workflow: Row, partit
     blockers = found.walk(graph).blockers(state.workflow_id, moved_inputs(state), partition_key=partition_key)
     mixing = [one for one in blockers if one.mixes]
     return _Situation(pins, bool(mixing), reads_mix(state), state.round, graph.epoch)
+
+
+def _refuse_sealed(slug: str, state: State) -> None:
+    """Raise ConflictError if a run would lack rows that retention removed (docs/semantics.md#R13.15)."""
+    gone = sealed_by(state)
+    if gone:
+        more = f" and {counted(len(gone) - 1, 'other input')}" if len(gone) > 1 else ""
+        raise ConflictError(
+            f"workflow '{slug}' cannot run: retention has removed its input '{gone[0]}'{more}, and the result would"
+            " lack these rows",
+            hint="to compute it from what is left: `freshline backfill ASSET --keys KEY --partial`",
+        )
 
 
 def _read(connection: Connection, graphs: GraphCache, workflow_id: int, partition_key: str) -> tuple[BatchState, Graph]:

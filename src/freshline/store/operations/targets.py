@@ -7,11 +7,13 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import TypedDict, cast
 
+from freshline.decide.times import milliseconds
 from freshline.errors import NotFoundError, PartitionKeyError, UsageError
 from freshline.model.json import Json
 from freshline.model.policy import Policy
 from freshline.partitions import Partitioning, document
 from freshline.partitions.keys import shown
+from freshline.reading import require_kept
 from freshline.store import seen_keys
 from freshline.store.db.database import Connection
 from freshline.store.db.queries import load
@@ -19,6 +21,7 @@ from freshline.suggest import MOST_SHOWN, did_you_mean
 
 SQL = load("operations")
 DB = load("db")
+PARTITIONS = load("partitions")
 
 
 class TargetAsset(TypedDict):
@@ -90,7 +93,9 @@ def existing_partition(
     if not partitioning.columns:
         return ""
     with named(name):
-        return partitioning.require_exists(partition_key, now, known)
+        key = partitioning.require_exists(partition_key, now, known)
+        row = connection.execute(PARTITIONS["retention"], {"asset": asset_id}).fetchone()
+        return require_kept(partitioning, key, milliseconds(row["retain_ms"]) if row else None, now)
 
 
 def workflow_partition(connection: Connection, workflow: TargetWorkflow, partition_key: str) -> str:

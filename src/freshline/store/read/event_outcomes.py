@@ -20,7 +20,7 @@ from freshline.store.read import affected
 from freshline.store.read.affected import Change, Consumer, Decision, Expiry, Producer, Run, Unit, Workflow
 from freshline.store.read.session import json_value
 
-Readers = Callable[[str, str], Sequence[Unit]]
+Readers = Callable[[Change], Sequence[Unit]]
 NO_OUTCOMES: EventOutcomes = {"consumers": 0, "fates": []}
 
 
@@ -41,7 +41,7 @@ class _Result:
 def of_event(connection: Connection, event: Row, limit: int, readers: Readers) -> EventOutcomes:
     """Return the outcomes of an event for the first `limit` affected workflows, or partitions of workflows.
 
-    `readers` returns the partitions that read a partition of an asset.
+    `readers` returns the partitions that a change concerns.
     """
     if event["type"] == EventType.ASSET_PRODUCED:
         return _outcomes_of_change(connection, event, limit, readers)
@@ -54,7 +54,7 @@ def _outcomes_of_change(connection: Connection, event: Row, limit: int, readers:
     change = affected.read_change(connection, event["id"])
     if change is None:
         return NO_OUTCOMES
-    units = readers(change.asset_id, change.partition_key) if change.mapped else ()
+    units = readers(change) if change.mapped else ()
     count, consumers = affected.read_consumers(connection, change, limit, units)
     outcomes = [_as_json(one.partition_key, one.slug, _change_result(change, one)) for one in consumers]
     return {"consumers": count, "fates": outcomes}

@@ -17,13 +17,15 @@ from freshline.model.documents.partition import AssetPartitions, PartitionRange,
 from freshline.model.documents.status import AssetStatus
 from freshline.model.enums import AssetState, PartitionState
 from freshline.model.json import Json
-from freshline.partitions import EVERYTHING, Partitioning, Selection, TimePartitioning
+from freshline.partitions import Partitioning, Selection, TimePartitioning
 from freshline.partitions.keys import shown
 from freshline.store.read.session import ReadSession, json_value
 
 if TYPE_CHECKING:
     from freshline.graph import Graph
+    from freshline.reading import Expected, Newest
     from freshline.store.apply.stored import GraphCache
+    from freshline.store.read.affected import Change as ChangedSnapshot
 
 MOST_UNITS = 10_000
 """How many partitions that read a change are looked at."""
@@ -31,6 +33,9 @@ MOST_KEYS = 10_000
 """How many keys one page looks at."""
 MOST_COUNTED = 100_000
 """How many keys of an asset are counted one by one: of partitions that are not by time."""
+MOST_COMPARED = 50_000
+"""How many partitions of inputs are compared, about, for workflows that nobody starts."""
+MOST_AT_ONCE = 500
 MOST_EVENTS = 1_000
 """How many events that nobody has consumed yet count as changes."""
 
@@ -87,11 +92,19 @@ class CurrentPartitions:
 
         return known_keys(self._session.connection, self.graph)
 
-    def readers(self, asset_id: str, key: str) -> list[Unit]:
-        """Return the first partitions that read a partition of an asset, the newest of each workflow first."""
-        from freshline.reading import readers  # noqa: PLC0415 - it loads the graph
+    @cached_property
+    def latest(self) -> Newest:
+        """The newest partitions that have data."""
+        from freshline.store.evaluation.newest import StoredNewest  # noqa: PLC0415 - it loads the graph
 
-        return list(islice(readers(self.graph, asset_id, key, self.now, self.known), MOST_UNITS))
+        return StoredNewest(self._session.connection, self.graph, self.now)
+
+    def readers(self, changed: ChangedSnapshot) -> list[Unit]:
+        """Return the first partitions that a change concerns, the newest of each workflow first."""
+        from freshline.reading import Change, readers  # noqa: PLC0415 - it loads the graph
+
+        change = Change(changed.asset_id, changed.partition_key, changed.at, changed.sequence == 1)
+        return list(islice(readers(self.graph, change, self.now, self.known, self.latest, late=False), MOST_UNITS))
 
     def newest(self, assets: Iterable[str] | None = None) -> dict[str, str]:
         """Return the newest partition of each asset that has partitions."""
@@ -133,11 +146,14 @@ class CurrentPartitions:
     def _keys(self, asset_id: str, partitioning: Partitioning, wanted: WantedPartitions) -> Iterator[str]:
         """Yield the existing keys that are wanted, the newest first."""
         if wanted.key is not None:
-            yield partitioning.require_exists(wanted.key, self.now, self.known(asset_id))
+            from freshline.reading import require_kept  # noqa: PLC0415 - it loads the graph
+
+            key = partitioning.require_exists(wanted.key, self.now, self.known(asset_id))
+            yield require_kept(partitioning, key, self.graph.retained(asset_id), self.now)
             return
-        selection: Selection = EVERYTHING
+        selection = self._kept(asset_id)
         if wanted.first is not None or wanted.last is not None:
-            selection = partitioning.between(wanted.first, wanted.last)
+            selection = selection.intersection(partitioning.between(wanted.first, wanted.last))
         after = None if wanted.after is None else partitioning.parse(wanted.after)
         if after is not None and isinstance(partitioning, TimePartitioning):
             selection = selection.intersection(partitioning.between(None, after))
@@ -158,13 +174,17 @@ class CurrentPartitions:
         """Count the states of partitions that are not by time, one by one: a key may have left the definition."""
         partitioning, known = self._partitioning(asset_id), dict.fromkeys(self.known(asset_id))
         counts: dict[str, int] = {}
+        kept = self._kept(asset_id)
         for row in islice(self._states([asset_id], each=True), MOST_COUNTED):
-            if partitioning.exists(row["partition_key"], self.now, known):
+            key = row["partition_key"]
+            if partitioning.exists(key, self.now, known) and kept.contains(key, partitioning):
                 counts[row["state"]] = counts.get(row["state"], 0) + 1
         return counts
 
     def _summary(self, asset_id: str, counts: dict[str, int]) -> PartitionSummary:
-        total = self._partitioning(asset_id).count(self.now, self.known(asset_id))
+        from freshline.reading import count_kept  # noqa: PLC0415 - it loads the graph
+
+        total = count_kept(self.graph, asset_id, self.now, self.known)
         missing = total - sum(count for state, count in counts.items() if state != PartitionState.MISSING)
         known = {**counts, PartitionState.MISSING: max(0, missing)}
         return {"total": total, "counts": {state.value: known.get(state, 0) for state in PartitionState}}
@@ -172,7 +192,7 @@ class CurrentPartitions:
     def _states(self, assets: Iterable[str], *, each: bool, keys: Sequence[str] | None = None) -> list[Json]:
         names = list(assets)
         bounds = [self._bounds(one) for one in names]
-        unread = list(self._unread(names))
+        unread = [*self._unread(names), *self._later(names, keys)]
         return self._session.rows(
             "partition_states",
             assets=names,
@@ -190,16 +210,48 @@ class CurrentPartitions:
         if not isinstance(partitioning, TimePartitioning):
             return None, None
         newest = partitioning.newest_key(self.now)
-        return partitioning.start, newest if newest is not None else ""
+        oldest = next(partitioning.keys(self._kept(asset_id), self.now, newest_first=False), None)
+        return (oldest or partitioning.start, newest) if oldest and newest else (partitioning.start, "")
+
+    def _kept(self, asset_id: str) -> Selection:
+        """Return the partitions that retention has not removed."""
+        from freshline.reading import kept  # noqa: PLC0415 - it loads the graph
+
+        return kept(self.graph, asset_id, self.now)
 
     def _unread(self, assets: Sequence[str]) -> Iterator[Unit]:
         """Yield the partitions that read a change which nobody has consumed yet."""
-        from freshline.reading import existing, fed_by  # noqa: PLC0415 - it loads the graph
+        from freshline.reading import Change, existing, fed_by  # noqa: PLC0415 - it loads the graph
 
         for row in self._session.rows("unread_changes", assets=list(assets), limit=MOST_EVENTS):
-            fed = fed_by(self.graph, row["asset_id"], row["partition_key"], row["workflow_id"])
+            change = Change(row["asset_id"], row["partition_key"], row["at"], bool(row["first"]))
+            fed = fed_by(self.graph, change, row["workflow_id"], self.known, self.latest)
             keys = existing(self.graph, row["workflow_id"], fed, self.now, self.known)
             yield from ((row["workflow_id"], key) for key in islice(keys, MOST_UNITS))
+
+    def _later(self, assets: Sequence[str], keys: Sequence[str] | None) -> list[Unit]:
+        """Return the partitions of workflows that nobody starts for which an input partition came later.
+
+        No evaluation notices it, so what they read is compared, of the newest partitions.
+        """
+        from freshline.store.evaluation.partitions import arrays, expected  # noqa: PLC0415 - it loads the decision code
+
+        graph, left = self.graph, MOST_COMPARED
+        found: dict[Unit, list[Expected]] = {}
+        for asset_id in assets:
+            producer = graph.producer(asset_id)
+            if producer is None or producer not in graph.not_automatic:
+                continue
+            existing = graph.partitioning(asset_id).keys(self._kept(asset_id), self.now, self.known(asset_id))
+            wanted = iter(islice(existing, MOST_KEYS) if keys is None else keys)
+            while left > 0 and (units := [(producer, key) for key in islice(wanted, MOST_AT_ONCE)]):
+                read = expected(self._session.connection, graph, units, self.now)
+                found |= read
+                left -= sum(len(one.keys) + 1 for inputs in read.values() for one in inputs)
+        if not found:
+            return []
+        rows = self._session.rows("later_inputs", **arrays(found))
+        return [(row["workflow_id"], row["partition_key"]) for row in rows]
 
 
 def whole_asset(asset: AssetStatus, now: str) -> AssetPartitions:

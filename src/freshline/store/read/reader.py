@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
-from freshline.errors import NotFoundError
 from freshline.model.documents.asset import (
     Asset,
     Consumption,
@@ -32,7 +31,7 @@ from freshline.model.documents.watch import Watch
 from freshline.model.documents.workflow import Definition, PolicyStatus
 from freshline.model.events import cloud_event
 from freshline.model.json import Json
-from freshline.store.read import declarations, resolve, runs
+from freshline.store.read import declarations, resolve, runs, snapshots
 from freshline.store.read.event_outcomes import of_event
 from freshline.store.read.installation import InstallationReader
 from freshline.store.read.lineage import Lineage
@@ -297,10 +296,18 @@ class Reader(InstallationReader):
             workflow_id = resolve.workflow_id(session, slug)
             return declarations.policy(session, self._partitions.at(session), slug, workflow_id)
 
-    def snapshots(self, asset: str, limit: int = 20, *, before: int | None = None) -> list[Snapshot]:
-        """List the snapshots of an asset. `before`: only versions lower than this one."""
+    def snapshots(
+        self,
+        asset: str,
+        limit: int = 20,
+        *,
+        before: int | None = None,
+        partition: PartitionKey | None = None,
+        changed: bool = False,
+    ) -> list[Snapshot]:
+        """List the snapshots of an asset or a partition. `before`: lower versions only; `changed`: other data only."""
         with self._session() as session:
-            return _snapshots(session, resolve.asset(session, asset)["assetId"], limit=limit, before=before)
+            return snapshots.listed(session, asset, limit, before=before, partition=partition, changed=changed)
 
     def watches(self, limit: int = 20, after: str | None = None) -> list[Watch]:
         """List the watches of sources. `after` is an asset id."""
@@ -319,16 +326,10 @@ class Reader(InstallationReader):
             found = session.rows("deliveries", asset=asset, limit=limit, before=before)
             return [declarations.delivery(row["item"]) for row in found]
 
-    def snapshot(self, asset: str, version: int | None = None) -> Snapshot:
-        """Return a snapshot of an asset: the given version, or the current one."""
+    def snapshot(self, asset: str, version: int | None = None, *, partition: PartitionKey | None = None) -> Snapshot:
+        """Return a snapshot of an asset, or of one partition: the given version, or the current one."""
         with self._session() as session:
-            resolve.asset(session, asset)
-            if rows := _snapshots(session, asset, version=version, head=version is None):
-                return rows[0]
-            newest = _snapshots(session, asset)
-        if not newest:
-            raise NotFoundError(f"asset {asset!r} was never produced", hint=f"`freshline why {asset}` says why")
-        raise NotFoundError(f"asset {asset!r} has no version {version}; the newest is {newest[0]['version']}")
+            return snapshots.found(session, asset, version, partition=partition)
 
     def partition_key(self, asset: str, given: PartitionKey) -> str:
         """Return the canonical key of a partition of an asset; the empty key for an asset without partitions.
@@ -358,13 +359,12 @@ class Reader(InstallationReader):
 
     def plan(self, asset: str, settings: Settings, *, partition: str | None = None) -> Plan:
         """Simulate a change of the asset: the runs in their order, the holds, and where it stops."""
-        from freshline.simulation import plan as planning  # noqa: PLC0415 - other reads do not need the simulation
-        from freshline.simulation.from_store import restore  # noqa: PLC0415
+        from freshline.store.apply import preview  # noqa: PLC0415 - other reads do not need the simulation
 
         key = self.partition_key(asset, partition or "")
-        facts = self.below(asset)
-        made = planning.plan(restore(facts, settings), asset, key) if facts.known else planning.Plan()
-        return {"assetId": asset, **made.as_json()}
+        with self._session() as session:
+            wave = preview.partition_wave(session.connection, asset, key, settings)
+        return {"assetId": asset, **(wave or preview.simulated(self.below(asset), asset, key, settings))}
 
     def history(self, since: datetime) -> dict[str, list[Json]]:
         """Return `{workflows, reports, runs}` since then, for a replay in the simulation."""
@@ -372,11 +372,6 @@ class Reader(InstallationReader):
 
         with self._session() as session:
             return preview.history(session.connection, since)
-
-
-def _snapshots(session: ReadSession, asset: str, **filters: Any) -> list[Snapshot]:
-    unfiltered = {"version": None, "head": False, "before": None, "limit": 1}
-    return session.documents(Snapshot, "snapshots", asset=asset, **{**unfiltered, **filters})
 
 
 def _about(session: ReadSession, subject: str | None, asset: str | None, partition: str | None) -> Json:

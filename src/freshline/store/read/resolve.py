@@ -55,7 +55,7 @@ def parse_partition(what: str, partitioning: Json | None, given: PartitionKey) -
         return ""
     known = document.from_json(partitioning)
     if not given:
-        raise UsageError(f"{what} has partitions: name one, such as {known.example}")
+        raise UsageError(f"{what} has partitions, and none is named", hint=f"name one: --partition {known.example}")
     return known.parse(given)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -18,6 +18,7 @@ from freshline.model.documents.status import (
     WorkflowStatus,
 )
 from freshline.model.enums import AssetState, PartitionState
+from freshline.plural import counted
 from freshline.store import source_warnings
 from freshline.store.db.database import Row
 from freshline.store.read import resolve
@@ -45,7 +46,7 @@ def read_status(session: ReadSession, partitions: CurrentPartitions, name: str |
         "assets": [asset_status(row, summaries.get(row["assetId"])) for row in shown],
         "workflows": [workflow_status(row) for row in workflows],
         "pools": session.documents(Pool, "pools"),
-        "notes": notes(queue),
+        "notes": [*notes(queue), *_proposals(session, slugs)],
         "warnings": source_warnings.of_names(session, names, slugs) if names and slugs is not None else [],
         "retired": len(assets) - len(shown),
         "materializers": queue["materializers"],
@@ -137,6 +138,16 @@ def workflow_status(row: Row) -> WorkflowStatus:
         "succeededAt": json_value(row["succeededAt"]),
         "runsAvoided": row["avoided"],
     }
+
+
+def _proposals(session: ReadSession, slugs: Sequence[str] | None) -> list[str]:
+    """Return a sentence per backfill that waits for an approval."""
+    return [
+        f"backfill {row['id']} of {row['asset_id']} waits for an approval:"
+        f" {counted(row['partitions'], 'old partition')}"
+        f" would run; `freshline backfill show {row['id']}` says why"
+        for row in session.rows("proposals", slugs=slugs)
+    ]
 
 
 def notes(queue: Row) -> list[str]:

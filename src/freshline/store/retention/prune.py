@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from freshline.counters import count
 from freshline.store.alerts import messages
+from freshline.store.backfills import retention
 from freshline.store.db.database import Database, Row
 from freshline.store.db.queries import load
 from freshline.store.operations import tokens
@@ -82,7 +83,8 @@ class Retention:
             tokens.prune(connection, days, batch)
             delivery.prune(connection, days)
             messages.prune(connection, days)
-        return _pruned(row, batch, after)
+            backfills = retention.prune(connection, days, batch)
+        return _pruned({**row, "backfills": backfills}, batch, after)
 
     def forget_snapshots(self, days: int, batch: int, after: Place = BEGINNING) -> Forgotten:
         """Delete a page of snapshots that were replaced before the retention and whose data is gone."""
@@ -117,8 +119,8 @@ def _parameters(days: int, batch: int, after: Places) -> Row:
 
 
 def _pruned(row: Row, batch: int, after: Places) -> Pruned:
-    rows = {name: row[name] for name in ("events", "decisions", "runs", "logs")}
-    full = max(row["events"], row["logs"], row["decisions_seen"], row["runs_seen"]) >= batch
+    rows = {name: row[name] for name in ("events", "decisions", "runs", "logs", "backfills")}
+    full = max(row["events"], row["logs"], row["backfills"], row["decisions_seen"], row["runs_seen"]) >= batch
     decisions = Place(row["decided_at"], row["decision"]) if row["decision"] else after.decisions
     runs = Place(row["queued_at"], row["run"]) if row["run"] else after.runs
     return Pruned(rows, Places(decisions, runs) if full else None)

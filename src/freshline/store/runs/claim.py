@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypedDict
 
@@ -13,6 +13,7 @@ from freshline.model.run import ClaimedRun, FinishedStep, PinnedInput, Position,
 from freshline.model.state import reference
 from freshline.store.db.database import Connection, Row
 from freshline.store.db.queries import load
+from freshline.store.runs import batches
 from freshline.store.runs.publish import pinned
 
 SQL = load("runs")
@@ -40,10 +41,14 @@ def claim_run(connection: Connection, who: Claimant, lease_ms: int) -> ClaimedRu
         "first": CANDIDATES,
     }
     row = connection.execute(SQL["claim_run"], parameters).fetchone()
-    return _claimed(connection, row, lease_ms) if row else None
+    return _claimed(connection, row, batches.join(connection, row), lease_ms) if row else None
 
 
-def _claimed(connection: Connection, row: Row, lease_ms: int) -> ClaimedRun:
+def _claimed(connection: Connection, row: Row, members: Sequence[Row], lease_ms: int) -> ClaimedRun:
+    keys = sorted((row["partition_key"], *(one["partition_key"] for one in members)))
+    pins = row["pins"]
+    for one in members:
+        pins = {**pins, **one["pins"]}
     return ClaimedRun(
         id=str(row["id"]),
         workflow_id=row["workflow_id"],
@@ -54,12 +59,14 @@ def _claimed(connection: Connection, row: Row, lease_ms: int) -> ClaimedRun:
         definition=row["definition"],
         parameters=row["parameters"],
         trigger=row["trigger"],
-        **_inputs(connection, row),
-        finished_steps=_finished_steps(connection, row),
+        **_inputs(connection, row, pins, keys),
+        # What a run staged alone is not what its batch computes.
+        finished_steps={} if members else _finished_steps(connection, row),
         job_fingerprint=row["job_fingerprint"],
         code_hash=row["code_hash"],
         lease_ms=lease_ms,
         sessions=_sessions(connection, row),
+        batch=tuple(keys) if members else (),
     )
 
 
@@ -69,21 +76,24 @@ class _Inputs(TypedDict):
     partitioned: dict[str, PinnedInput | None]
 
 
-def _inputs(connection: Connection, row: Row) -> _Inputs:
+def _inputs(connection: Connection, row: Row, pins: Mapping[str, Json], keys: Sequence[str]) -> _Inputs:
     """Return the pinned inputs, and the heads of the run's own outputs for steps that read or extend them.
 
     The definition of the run says what its outputs are. An apply may have changed since what the workflow owns.
+    `keys`: the partitions that it computes. In a batch each has its own heads, by reference.
     """
     outputs = [one["assetId"] for step in row["definition"]["steps"] for one in step.get("produces", ())]
-    owner = {"workflow": row["workflow_id"], "partition": row["partition_key"], "outputs": outputs}
+    owner = {"workflow": row["workflow_id"], "partitions": list(keys), "outputs": outputs}
     own = connection.execute(SQL["own_heads"], owner).fetchall()
-    found = connection.execute(SQL["pinned_inputs"], pinned(row["pins"])).fetchall()
+    found = connection.execute(SQL["pinned_inputs"], pinned(pins)).fetchall()
     inputs = {reference(one["asset_id"], one["partition_key"]): pinned_input(one) for one in found}
+    alone = len(keys) == 1
+    heads = {one["asset_id"] if alone else reference(one["asset_id"], one["partition_key"]): one for one in own}
     return {
-        "inputs": {one["asset_id"]: pinned_input(one) for one in own} | inputs,
+        "inputs": {name: pinned_input(one) for name, one in heads.items()} | inputs,
         "positions": {
-            one["asset_id"]: {asset_id: _position(at) for asset_id, at in (one["positions"] or {}).items()}
-            for one in own
+            name: {asset_id: _position(at) for asset_id, at in (one["positions"] or {}).items()}
+            for name, one in heads.items()
         },
         "partitioned": _partitioned(connection, row, inputs),
     }

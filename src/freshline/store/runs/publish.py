@@ -12,7 +12,7 @@ from typing import Any
 
 from psycopg.types.json import Jsonb
 
-from freshline.decide.times import expires_at
+from freshline.decide.times import expires_at, milliseconds
 from freshline.definitions.policy import compile_freshness
 from freshline.definitions.schema.workflow import Freshness as DeclaredFreshness
 from freshline.errors import ConflictError
@@ -21,10 +21,13 @@ from freshline.model.json import Json
 from freshline.model.policy import Freshness, Policy
 from freshline.model.run import StagedOutput
 from freshline.model.state import is_whole, reference, split_reference
+from freshline.partitions import document
+from freshline.reading import earlier
 from freshline.store import partition_timers
 from freshline.store.db.database import Connection, Row
 from freshline.store.db.ids import new_id
 from freshline.store.db.queries import load
+from freshline.store.retention.retirement import is_ended
 from freshline.store.runs.events import EventRow, append_events, asset_event, produced_data
 from freshline.store.runs.timers import TimerRow, set_timers, timers
 from freshline.store.tables.difference import difference
@@ -52,6 +55,7 @@ class Publisher:
     declared: Collection[str] = ()  # the outputs of the run's definition
     damaged: Collection[str] = ()  # directories of heads that differ from what was published
     internal: Mapping[str, Collection[str]] = field(default_factory=dict)  # by step: other steps' outputs that it reads
+    table_versions: dict[str, int] = field(default_factory=dict)  # those that its batch has given out, by asset
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,8 @@ def publish(connection: Connection, who: Publisher, outputs: Iterable[StagedOutp
     kept = sorted((output for output in outputs if output.asset_id in owned), key=lambda output: output.asset_id)
     origin = _origin(connection, who)
     policy = _policy(connection, who.workflow_id)
+    if _is_retired(policy, who):
+        return Publication([], {})
     declared = {output.asset_id: output.freshness for output in policy.outputs}
     for output in kept:
         _refuse_moved(output, owned[output.asset_id]["sequence"] or 0)
@@ -99,6 +105,14 @@ def publish(connection: Connection, who: Publisher, outputs: Iterable[StagedOutp
     restarted = freshness | partition_timers.running(connection, policy, who.partition_key, unmade, who.now)
     set_timers(connection, list(_timers(who, restarted)))
     return Publication(published, {one: owned[one]["sequence"] for one in left_out if owned[one]["sequence"]})
+
+
+def _is_retired(policy: Policy, who: Publisher) -> bool:
+    """Return whether retention removes the partition: its run publishes nothing (docs/semantics.md#R13.14)."""
+    if policy.retain_ms is None or not who.partition_key:
+        return False
+    horizon = earlier(who.now, milliseconds(policy.retain_ms))
+    return is_ended(document.from_json(policy.partitioning), who.partition_key, horizon)
 
 
 def append(connection: Connection, published: Sequence[Published], *, late: bool = False) -> None:
@@ -140,7 +154,7 @@ def _snapshot(who: Publisher, output: StagedOutput, before: Row, freshness: Fres
         "sequence": (before["last_sequence"] or 0) + 1,
         "data_version": data_version,
         "changed": changed,
-        **_table_versions(output, before, moved=same is None),
+        **_table_versions(who, output, before, moved=same is None),
         "location": same["location"] if same else _with_table_schema(who, output, before),
         "schema": same["schema"] if same else output.schema,
         "rows": output.rows,
@@ -215,11 +229,15 @@ def _damaged(who: Publisher, output: StagedOutput, before: Row) -> bool:
     return whole and any(path in who.damaged for path in paths)
 
 
-def _table_versions(output: StagedOutput, before: Row, *, moved: bool) -> dict[str, int | None]:
-    """Return the version of the table, and the version at which its list of directories begins."""
+def _table_versions(who: Publisher, output: StagedOutput, before: Row, *, moved: bool) -> dict[str, int | None]:
+    """Return the version of the table, and the version at which its list of directories begins.
+
+    All partitions of a batch get one version: it is one commit of the table.
+    """
     if not moved or output.location is None:
         return {"table_version": before["table_version"], "base_version": before["base_version"]}
-    number = 0 if before["last_version"] is None else before["last_version"] + 1
+    following = 0 if before["last_version"] is None else before["last_version"] + 1
+    number = who.table_versions.setdefault(output.asset_id, following)
     return {"table_version": number, "base_version": before["base_version"] if output.appended else number}
 
 

@@ -14,32 +14,21 @@ import psycopg
 from psycopg.types.json import Jsonb
 
 from freshline.counters import count, observe
-from freshline.decide.times import next_quiet
 from freshline.errors import FencedError, NotFoundError
 from freshline.model.deliveries import PAGE, Delivery
 from freshline.model.enums import EventType, RunStatus, StepStatus, TriggerType
 from freshline.model.json import Json
-from freshline.model.policy import Policy
 from freshline.model.run import ClaimedRun, PinnedInput, StagedOutput
 from freshline.model.state import reference
 from freshline.plural import counted
 from freshline.settings import Settings
-from freshline.store.backfills.satisfied import satisfy
 from freshline.store.db.database import Connection, Database, LostConnectionError, Row
 from freshline.store.db.queries import load
-from freshline.store.runs import publish
+from freshline.store.runs import batches, publish
 from freshline.store.runs.claim import Claimant, claim_run, pinned_input
 from freshline.store.runs.events import append_events, breaker_event, run_event
-from freshline.store.runs.finish import (
-    close_steps,
-    end_canceled,
-    end_run,
-    ended_instead,
-    record_dropped,
-    record_failure,
-    record_success,
-    runs_avoided,
-)
+from freshline.store.runs.finish import close_steps, end_canceled, end_run, ended_instead, record_failure
+from freshline.store.runs.success import Publishing, Succeeded, succeed
 
 SQL = load("runs")
 MOST_LOG_LINES = 10_000
@@ -130,80 +119,67 @@ class Runs:
         `damaged` are directories of heads that differ from what was published; an equal output replaces them.
         `internal` names, by step, the outputs of other steps that it reads.
         """
-        names, avoided, waited = [output.asset_id for output in outputs], 0, None
+        one = Publishing(run, outputs, dict(metrics or {}), publish_parameters, damaged, internal or {})
+        done = list[Succeeded]()
         with (
-            self._commit_resolved(run.id, run.attempt, RunStatus.SUCCEEDED),
+            self._commit_resolved(run.id, run.attempt, {RunStatus.SUCCEEDED}),
             self._database.transaction("publish_run") as connection,
         ):
-            row = _fence(connection, run.id, run.attempt)
-            who = _publisher(run, row, publish_parameters=publish_parameters, damaged=damaged, internal=internal or {})
-            done = publish.publish(connection, who, outputs)
-            published = done.outputs
-            names = [one.row["asset_id"] for one in published]
-            unchanged = [one.row["asset_id"] for one in published if not one.row["changed"]]
-            avoided = runs_avoided(connection, unchanged)
-            success: Row = {"closed_breaker": None, "waited": None}
-            if outputs and not published and not done.left_out:
-                record_dropped(connection, row)
-            else:
-                success = record_success(connection, run, row, avoided=avoided, left_out=done.left_out)
-                satisfy(connection, run.id, row)
-            result = {"assets": names, "unchanged": unchanged, "metrics": _metrics(connection, run, metrics or {})}
-            end_run(connection, row, RunStatus.SUCCEEDED, result=result)
-            events = [run_event(row, run.attempt, EventType.RUN_SUCCEEDED, result=result)]
-            if success["closed_breaker"]:
-                events.append(breaker_event(row, EventType.BREAKER_CLOSED))
-            append_events(connection, events)
-            waited = success["waited"]
-        if waited is not None:
-            observe("event_to_fresh_seconds", max(0.0, waited))
-        count("runs_ended", trigger=run.trigger["type"], status=RunStatus.SUCCEEDED)
-        count("runs_avoided", avoided)
-        return names
+            done = [succeed(connection, one, row) for row in _fence_batch(connection, run.id, run.attempt)]
+        if not done:  # the commit of an earlier call has succeeded
+            return sorted({output.asset_id for output in outputs})
+        for each in done:
+            if each.waited is not None:
+                observe("event_to_fresh_seconds", max(0.0, each.waited))
+        count("runs_ended", len(done), trigger=run.trigger["type"], status=RunStatus.SUCCEEDED)
+        count("runs_avoided", sum(each.avoided for each in done))
+        return list(dict.fromkeys(name for each in done for name in each.assets))
 
     def fail(self, run_id: str, attempt: int, error: Json) -> None:
         """End the run as failed. An automatic run counts towards cooldown and breaker (docs/semantics.md#R7.1)."""
-        with (
-            self._commit_resolved(run_id, attempt, RunStatus.FAILED),
-            self._database.transaction("fail_run") as connection,
-        ):
-            row = _fence(connection, run_id, attempt)
-            self._fail(connection, row, attempt, error)
+        ends = {RunStatus.FAILED}
+        with self._commit_resolved(run_id, attempt, ends), self._database.transaction("fail_run") as connection:
+            rows = _fence_batch(connection, run_id, attempt)
+            if len(rows) > 1:
+                ends |= {RunStatus.QUEUED, RunStatus.CANCELED}
+            self._fail(connection, rows, error)
 
     def cancel(self, run_id: str, attempt: int) -> None:
-        """End a run that its worker stopped because a user canceled it."""
-        with (
-            self._commit_resolved(run_id, attempt, RunStatus.CANCELED),
-            self._database.transaction("cancel_running") as connection,
-        ):
-            row = _fence(connection, run_id, attempt)
-            end_canceled(connection, row, attempt, "canceled by a user")
+        """End a run that its worker stopped because a user canceled it. Others of its batch are queued again."""
+        ends = {RunStatus.CANCELED}
+        with self._commit_resolved(run_id, attempt, ends), self._database.transaction("cancel_running") as connection:
+            leader, *members = _fence_batch(connection, run_id, attempt)
+            if not members:
+                end_canceled(connection, leader, attempt, "canceled by a user")
+                return
+            ends.add(RunStatus.QUEUED)
+            self._return(connection, [leader, *members], crashed=False)
 
     def hand_back(self, run_id: str, attempt: int, *, crashed: bool = False) -> None:
         """Queue the run again, on the same pins, because its worker leaves.
 
         With `crashed`, Spark or the warehouse was lost, perhaps because of the run.
         """
-        ends = (RunStatus.QUEUED, RunStatus.CANCELED, *([RunStatus.FAILED] if crashed else []))
-        with self._commit_resolved(run_id, attempt, *ends), self._database.transaction("hand_back") as connection:
-            self._return(connection, _fence(connection, run_id, attempt), attempt, crashed=crashed)
+        ends = {RunStatus.QUEUED, RunStatus.CANCELED, *([RunStatus.FAILED] if crashed else [])}
+        with self._commit_resolved(run_id, attempt, ends), self._database.transaction("hand_back") as connection:
+            self._return(connection, _fence_batch(connection, run_id, attempt), crashed=crashed)
 
     def give_up(self, run_id: str, attempt: int) -> None:
         """Queue a run again whose lease ended while its worker lives; it does not count as a crash."""
         with self._database.transaction("give_up") as connection:
+            connection.execute(SQL["lock_batch"], {"run": run_id})
             row = connection.execute(SQL["lock_run"], {"run": run_id, "attempt": attempt}).fetchone()
             if row is None:
                 connection.execute(SQL["excuse_run"], {"run": run_id, "attempt": attempt})
             else:
-                self._return(connection, row, attempt, crashed=False)
+                self._return(connection, [row, *batches.members(connection, row)], crashed=False)
 
     def rescue(self, batch: int) -> int:
         """Queue the runs of lost workers again, and return how many. A run that keeps killing its workers fails."""
         with self._database.transaction("rescue") as connection:
             lost = connection.execute(SQL["lost_runs"], {"batch": batch}).fetchall()
             for one in lost:
-                row = _fence(connection, one["id"], one["attempt"])
-                self._return(connection, row, one["attempt"], crashed=True)
+                self._return(connection, _fence_batch(connection, one["id"], one["attempt"]), crashed=True)
         count("leases_lost", len(lost))
         return len(lost)
 
@@ -251,33 +227,44 @@ class Runs:
             rows = connection.execute(SQL["locations"], {"run": run_id}).fetchall()
         return [row["location"] for row in rows]
 
-    def _return(self, connection: Connection, row: Row, attempt: int, *, crashed: bool) -> None:
-        """Queue the run again, unless it has to end or has crashed too often (docs/semantics.md#R12.2)."""
-        if ended_instead(connection, row, attempt):
-            return
-        close_steps(connection, row["id"], StepStatus.LOST)
-        times = row["crashes"] + crashed
-        if crashed and times >= self._settings.max_worker_losses:
+    def _return(self, connection: Connection, rows: Sequence[Row], *, crashed: bool) -> None:
+        """Queue the run again, unless it has to end or has crashed too often (docs/semantics.md#R12.2).
+
+        `rows`: the run, and the others of its batch. They are queued again as well, and only the run has crashed.
+        """
+        run = rows[0]
+        left = [row for row in rows if not ended_instead(connection, row, row["attempt"])]
+        _close_steps(connection, rows)
+        times = run["crashes"] + crashed
+        if crashed and times >= self._settings.max_worker_losses and run in left:
             text = f"its worker, its Spark or the warehouse was lost {counted(times, 'time')} while it ran"
             message = f"{text}; it is not tried again by itself before the cooldown"
-            self._fail(connection, row, attempt, {"code": "poison", "message": message})
-        else:
-            values = {"run": row["id"], "crashed": [attempt] if crashed else []}
-            connection.execute(SQL["return_run"], {**values, **_quiet(row)})
+            self._fail(connection, left, {"code": "poison", "message": message})
+            return
+        for row in left:
+            values = {"run": row["id"], "crashed": [row["attempt"]] if crashed and row is run else []}
+            connection.execute(SQL["return_run"], {**values, **batches.quiet(row)})
 
-    def _fail(self, connection: Connection, row: Row, attempt: int, error: Json) -> None:
+    def _fail(self, connection: Connection, rows: Sequence[Row], error: Json) -> None:
+        """End a run as failed. Of a batch nothing ends: it is halved (docs/semantics.md#R14.8)."""
+        if rows[0]["batch_id"] is not None:
+            left = [row for row in rows if not ended_instead(connection, row, row["attempt"])]
+            _close_steps(connection, rows)
+            batches.halve(connection, left, error, self._settings)
+            return
+        (row,) = rows
         opened = False
         if TriggerType(row["trigger_type"]).decided:
             opened = record_failure(connection, row, self._settings)
         end_run(connection, row, RunStatus.FAILED, error=error)
-        events = [run_event(row, attempt, EventType.RUN_FAILED, error=dict(error))]
+        events = [run_event(row, row["attempt"], EventType.RUN_FAILED, error=dict(error))]
         if opened:
             events.append(breaker_event(row, EventType.BREAKER_OPENED))
         append_events(connection, events)
         count("runs_ended", trigger=row["trigger_type"], status=RunStatus.FAILED)
 
     @contextmanager
-    def _commit_resolved(self, run_id: str, attempt: int, *ends: RunStatus) -> Iterator[None]:
+    def _commit_resolved(self, run_id: str, attempt: int, ends: Collection[RunStatus]) -> Iterator[None]:
         """Resolve the outcome of a commit that ends an attempt: an apparent failure is looked up in the run.
 
         A repetition is fenced by its own first try. The status shows that, as only this attempt sets one of `ends`.
@@ -306,11 +293,19 @@ def _fence(connection: Connection, run_id: str, attempt: int) -> Row:
     return row
 
 
-def _quiet(row: Row) -> Json:
-    """Return the next quiet hours of an automatic run that is queued again."""
-    automatic = TriggerType(row["trigger_type"]).decided
-    window = next_quiet(Policy.from_json(row["policy"]).quiet_hours, row["now"]) if automatic else None
-    return {"quiet_from": window.begins if window else None, "quiet_until": window.ends if window else None}
+def _fence_batch(connection: Connection, run_id: str, attempt: int) -> list[Row]:
+    """Lock a run and the others of its batch, and return them, the run first."""
+    connection.execute(SQL["lock_batch"], {"run": run_id})
+    row = _fence(connection, run_id, attempt)
+    return [row, *batches.members(connection, row)]
+
+
+def _close_steps(connection: Connection, rows: Sequence[Row]) -> None:
+    """End the tries of a run that is queued again. A batch loses what its steps have finished: it may not come back."""
+    if len(rows) > 1:
+        connection.execute(SQL["drop_steps"], {"run": rows[0]["id"]})
+    else:
+        close_steps(connection, rows[0]["id"], StepStatus.LOST)
 
 
 def _count_volume(metrics: Row) -> None:
@@ -318,36 +313,3 @@ def _count_volume(metrics: Row) -> None:
     for what in ("rows", "bytes"):
         for direction in ("In", "Out"):
             count(f"step_{what}", int(metrics.get(what + direction) or 0), direction=direction.lower())
-
-
-def _metrics(connection: Connection, run: ClaimedRun, metrics: Row) -> Json:
-    """Return the metrics of this attempt, and of the finished steps of earlier attempts."""
-    if not run.finished_steps:
-        return dict(metrics)
-    found = connection.execute(SQL["finished_steps"], {"run": run.id}).fetchall()
-    return {one["step_id"]: one["metrics"] for one in found if one["metrics"]} | dict(metrics)
-
-
-def _publisher(
-    run: ClaimedRun,
-    row: Row,
-    *,
-    publish_parameters: bool,
-    damaged: Collection[str],
-    internal: Mapping[str, Collection[str]],
-) -> publish.Publisher:
-    return publish.Publisher(
-        run_id=run.id,
-        attempt=run.attempt,
-        workflow_id=row["workflow_id"],
-        slug=row["slug"],
-        partition_key=row["partition_key"],
-        pins=row["pins"],
-        parameters=row["parameters"] if publish_parameters else None,
-        now=row["now"],
-        mixed=row["mixed"],
-        origin=row["origin"],
-        declared=[one["assetId"] for step in run.definition["steps"] for one in step.get("produces", ())],
-        damaged=damaged,
-        internal=internal,
-    )

@@ -131,6 +131,14 @@ SELECT w.asset_id, a.source_project AS project, w.failures, coalesce(w.failing_s
   FROM watches w JOIN assets a ON a.id = w.asset_id
  WHERE w.failures >= %(failures)s ORDER BY w.asset_id
 
+-- name: proposals
+-- purpose: read the proposed backfills that nobody has approved or denied
+SELECT b.id::text AS id, b.project, b.asset_id, b.requested_at AS since,
+       (SELECT sum(p.total) FROM backfill_workflows p WHERE p.backfill_id = b.id)::integer AS partitions,
+       ARRAY(SELECT a.id FROM backfill_workflows p JOIN assets a ON a.producer_id = p.workflow_id
+              WHERE p.backfill_id = b.id AND a.id <> b.asset_id ORDER BY a.id) AS others
+  FROM backfills b WHERE b.ended_at IS NULL AND b.status = 'proposed' ORDER BY b.id
+
 -- name: reported_at
 -- purpose: read when these sources were reported last
 SELECT asset_id, produced_at FROM heads WHERE asset_id = ANY (%(assets)s) AND partition_key = ''

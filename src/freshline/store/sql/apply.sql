@@ -10,7 +10,9 @@ UPDATE installation SET epoch = epoch + 1, epoch_at = freshline_now()
 -- purpose: read the topology of all workflows that are not retired; as arrays, because rows take twice as long
 SELECT (SELECT epoch FROM installation) AS epoch, w.workflows, w.slugs, w.not_automatic, a.made, a.makers, e.read, e.readers,
        e.not_triggering, e.declared, (SELECT json_object_agg(id, partitioning) FROM assets WHERE partitioning IS NOT NULL)
-       AS partitionings
+       AS partitionings,
+       (SELECT json_object_agg(x.id, y.policy -> 'retain_ms') FROM assets x JOIN workflows y ON y.id = x.producer_id
+         WHERE x.partitioning IS NOT NULL AND y.policy -> 'retain_ms' IS NOT NULL AND y.retired_at IS NULL) AS retained
   FROM (SELECT json_agg(id) AS workflows, json_agg(slug) AS slugs, json_agg(id) FILTER (WHERE NOT automatic) AS not_automatic
           FROM workflows WHERE retired_at IS NULL) w,
        (SELECT json_agg(id) AS made, json_agg(producer_id) AS makers FROM assets WHERE producer_id IS NOT NULL) a,
@@ -99,7 +101,7 @@ SELECT freshline_id(), freshline_now(), 'workflow.run.canceled', w.slug,
 INSERT INTO workflows AS w (slug, project, version, automatic, policy, job_fingerprint, pool, max_concurrency,
                             created_at, applied_at)
 SELECT slug, project, version, automatic, policy, job_fingerprint, coalesce(pool, ''), max_concurrency,
-       freshline_now(), freshline_now()
+       (SELECT freshline_now()), (SELECT freshline_now()) -- one time for all: it is the origin of what the apply makes stale
   FROM jsonb_to_recordset(%(rows)s) AS r (
         slug text, project text, version integer, automatic boolean, policy jsonb, job_fingerprint text, pool text,
         max_concurrency integer)
@@ -316,7 +318,7 @@ SELECT id, '', m.now, 'event', m.now
  ORDER BY id
 ON CONFLICT (workflow_id, partition_key) DO UPDATE
    SET not_before = least(c.not_before, excluded.not_before), class = 'event', noted_at = excluded.noted_at,
-       evaluations = 0
+       evaluations = 0, keys_left = NULL, expanded_to = NULL, again_at = NULL -- the partitions may be others now
 
 -- name: drop_considerations
 -- purpose: delete the considerations of retired workflows

@@ -66,7 +66,10 @@ SELECT count(*) AS ended FROM ended
 -- name: kill_running
 -- purpose: ask the workers of the running runs of a backfill to stop
 UPDATE runs SET cancel_at = freshline_now(), cancel_reason = %(reason)s
- WHERE trigger ->> 'backfillId' = %(id)s::uuid::text AND trigger_type = 'backfill' AND status = 'running' AND cancel_at IS NULL
+ WHERE id IN (SELECT id FROM runs
+               WHERE trigger ->> 'backfillId' = %(id)s::uuid::text AND trigger_type = 'backfill' AND status = 'running'
+                 AND cancel_at IS NULL
+               ORDER BY workflow_id, partition_key, id FOR UPDATE)
 
 -- name: note_open
 -- purpose: let the open partitions of a backfill be evaluated, in key order
@@ -98,7 +101,10 @@ UPDATE workflow_partitions p
 -- name: tally
 -- purpose: count the partitions of a backfill that are done, and forget them
 WITH ended AS (
-    DELETE FROM backfill_partitions WHERE backfill_id = %(id)s::uuid AND state = 'done' RETURNING workflow_id
+    DELETE FROM backfill_partitions WHERE backfill_id = %(id)s::uuid AND state = 'done' RETURNING workflow_id, partition_key
+), unlisted AS (
+    DELETE FROM proposed_partitions l USING ended e
+     WHERE l.backfill_id = %(id)s::uuid AND (l.workflow_id, l.partition_key) = (e.workflow_id, e.partition_key)
 ), counted AS (
     SELECT workflow_id, count(*)::integer AS done FROM ended GROUP BY workflow_id
 ), parts AS (
@@ -123,14 +129,19 @@ SELECT p.workflow_id, w.slug, p.version, p.selection, p.rest, p.total, p.done, w
  ORDER BY p.workflow_id
 
 -- name: places
--- purpose: count the places that a backfill takes: its active runs, and open partitions that were not evaluated yet
-SELECT (SELECT count(*) FROM runs WHERE trigger ->> 'backfillId' = %(id)s::uuid::text AND trigger_type = 'backfill'
-           AND status IN ('queued', 'running'))
+-- purpose: count the partitions of a backfill by workflow that take places: of active runs, and open ones not evaluated yet
+SELECT w.id AS workflow_id, w.policy ->> 'batch' = 'true' AS batch,
+       (SELECT count(*) FROM runs r
+         WHERE r.trigger ->> 'backfillId' = %(id)s::uuid::text AND r.trigger_type = 'backfill'
+           AND r.status IN ('queued', 'running') AND r.workflow_id = w.id)
        + (SELECT count(*) FROM backfill_partitions p
             JOIN considerations c ON (c.workflow_id, c.partition_key) = (p.workflow_id, p.partition_key)
-           WHERE p.backfill_id = %(id)s::uuid AND p.state = 'open' AND c.not_before <= freshline_now()
+           WHERE p.backfill_id = %(id)s::uuid AND p.workflow_id = w.id AND p.state = 'open'
+             AND c.not_before <= freshline_now()
              AND NOT EXISTS (SELECT FROM runs r WHERE (r.workflow_id, r.partition_key) = (p.workflow_id, p.partition_key)
                                 AND r.status IN ('queued', 'running'))) AS taken
+  FROM backfill_workflows b JOIN workflows w ON w.id = b.workflow_id
+ WHERE b.backfill_id = %(id)s::uuid
 
 -- name: open_partitions
 -- purpose: insert partitions whose turn has come
@@ -256,15 +267,21 @@ SELECT w.id AS workflow_id,
        percentile_cont(0.5) WITHIN GROUP (ORDER BY x.ms)::bigint AS p50, percentile_cont(0.95) WITHIN GROUP (ORDER BY x.ms)::bigint AS p95
   FROM unnest(%(workflows)s::bigint[]) AS w (id)
  CROSS JOIN LATERAL (SELECT extract(epoch FROM r.finished_at - r.started_at) * 1000 AS ms FROM runs r
-                      WHERE r.workflow_id = w.id AND r.status = 'succeeded' ORDER BY r.queued_at DESC LIMIT 200) x
+                      WHERE r.workflow_id = w.id AND r.status = 'succeeded' AND (r.batch_id IS NULL OR r.batch_id = r.id)
+                      ORDER BY r.queued_at DESC LIMIT 200) x
  GROUP BY w.id
+
+-- name: frozen_after
+-- purpose: read after which time partitions of workflows do not run by themselves; few workflows have such a time
+SELECT id, (policy ->> 'frozen_after_ms')::bigint AS frozen_after_ms FROM workflows
+ WHERE policy -> 'frozen_after_ms' IS NOT NULL AND retired_at IS NULL
 
 -- name: sizes
 -- purpose: add up the rows and bytes of the current versions of partitions, per workflow
 SELECT u.workflow_id, sum(s.rows)::bigint AS rows, sum(s.bytes)::bigint AS bytes
   FROM unnest(%(workflows)s::bigint[], %(keys)s::text[]) u (workflow_id, partition_key)
   JOIN assets a ON a.producer_id = u.workflow_id
-  JOIN heads h ON (h.asset_id, h.partition_key) = (a.id, u.partition_key)
+  JOIN heads h ON (h.asset_id, h.partition_key) = (a.id, u.partition_key) AND h.retired_at IS NULL
   JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
  GROUP BY u.workflow_id
 
@@ -276,10 +293,23 @@ SELECT p.workflow_id, p.partition_key,
               AND r.status IN ('queued', 'running') ORDER BY r.status = 'running' DESC LIMIT 1), 'waiting') END AS state
   FROM backfill_partitions p WHERE p.backfill_id = %(id)s::uuid
 
+-- name: prune_partitions
+-- purpose: delete a page of the partitions of backfills that ended long ago
+DELETE FROM backfill_partitions WHERE ctid = ANY (ARRAY(
+    SELECT p.ctid FROM backfills b JOIN backfill_partitions p ON p.backfill_id = b.id
+     WHERE b.ended_at < freshline_now() - make_interval(days => %(days)s) LIMIT %(batch)s))
+
 -- name: prune_backfills
--- purpose: delete backfills that ended long ago
-DELETE FROM backfills WHERE id IN (SELECT id FROM backfills WHERE ended_at < freshline_now() - %(days)s * interval '1 day'
-                                    ORDER BY ended_at LIMIT %(batch)s)
+-- purpose: delete a page of backfills that ended long ago and have no rows of partitions any more
+DELETE FROM backfills WHERE id IN (
+    SELECT b.id FROM backfills b
+     WHERE b.ended_at < freshline_now() - make_interval(days => %(days)s)
+       AND NOT EXISTS (SELECT FROM backfill_partitions p WHERE p.backfill_id = b.id)
+     ORDER BY b.ended_at LIMIT %(batch)s)
+
+-- name: count_open
+-- purpose: count the backfills that have not ended, up to a limit
+SELECT count(*) AS count FROM (SELECT FROM backfills WHERE ended_at IS NULL LIMIT %(most)s) b
 
 -- name: refuse_retired
 -- purpose: refuse the open partitions of workflows that were retired: nothing evaluates them any more
@@ -302,3 +332,11 @@ UPDATE runs r SET urgency = extract(epoch FROM r.queued_at) + 1000
    AND r.urgency > extract(epoch FROM r.queued_at) + 1000
    AND NOT EXISTS (SELECT FROM runs x WHERE x.trigger ->> 'backfillId' = %(id)s::uuid::text AND x.trigger_type = 'backfill'
                       AND x.status = 'running')
+
+-- name: batching
+-- purpose: read which steps of workflows compute several partitions in one run
+SELECT w.id AS workflow_id, s.step ->> 'id' AS step_id, coalesce((s.step ->> 'batch')::boolean, false) AS batch
+  FROM workflows w JOIN workflow_versions v ON (v.workflow_id, v.version) = (w.id, w.version)
+ CROSS JOIN LATERAL jsonb_array_elements(v.definition -> 'steps') WITH ORDINALITY AS s (step, ordinal)
+ WHERE w.id = ANY (%(workflows)s::bigint[])
+ ORDER BY w.id, s.ordinal

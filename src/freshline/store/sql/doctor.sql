@@ -46,7 +46,7 @@ SELECT h.asset_id AS asset, h.sequence, CASE WHEN s.asset_id IS NULL THEN 'does 
        count(*) OVER () AS total
   FROM heads h
   LEFT JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
- WHERE s.asset_id IS NULL OR s.gone_at IS NOT NULL
+ WHERE s.asset_id IS NULL OR (s.gone_at IS NOT NULL AND h.retired_at IS NULL)
  ORDER BY h.asset_id LIMIT %(limit)s
 
 -- name: head_differs
@@ -83,13 +83,88 @@ SELECT w.slug, v.key AS asset, v.value ->> 'sequence' AS sequence, coalesce(d.ch
  ORDER BY w.slug, v.key LIMIT %(limit)s
 
 -- name: digest_differs
--- purpose: find assets with partitions whose digest is not that of their heads
-SELECT d.asset_id AS asset, d.keys, h.heads, count(*) OVER () AS total
+-- purpose: find assets with partitions whose digest is not that of their heads, or is missing
+-- Those that retention removed are counted beside the others.
+SELECT asset_id AS asset, coalesce(d.keys, 0) AS keys, coalesce(h.heads, 0) AS heads, count(*) OVER () AS total
   FROM asset_digests d
- CROSS JOIN LATERAL (SELECT count(*) AS heads, coalesce(sum(freshline_digest(h.partition_key, h.data_version)), 0) AS digest
-                       FROM heads h WHERE h.asset_id = d.asset_id AND h.partition_key <> '') h
- WHERE (d.keys, d.digest) <> (h.heads, h.digest)
- ORDER BY d.asset_id LIMIT %(limit)s
+  FULL JOIN (SELECT asset_id, count(*) FILTER (WHERE retired_at IS NULL) AS heads,
+                    coalesce(sum(freshline_digest(partition_key, data_version)) FILTER (WHERE retired_at IS NULL), 0) AS digest,
+                    count(*) FILTER (WHERE retired_at IS NOT NULL) AS retired,
+                    coalesce(sum(freshline_digest(partition_key, data_version)) FILTER (WHERE retired_at IS NOT NULL), 0)
+                        AS retired_digest
+               FROM heads WHERE partition_key <> '' GROUP BY asset_id) h USING (asset_id)
+ WHERE (coalesce(d.keys, 0), coalesce(d.digest, 0), coalesce(d.retired_keys, 0), coalesce(d.retired_digest, 0))
+    <> (coalesce(h.heads, 0), coalesce(h.digest, 0), coalesce(h.retired, 0), coalesce(h.retired_digest, 0))
+ ORDER BY asset_id LIMIT %(limit)s
+
+-- name: recompute_digests
+-- purpose: compute the digests of locked assets from their heads, as a new change
+INSERT INTO asset_digests AS d (asset_id, change, keys, digest, retired_keys, retired_digest, changed_at)
+SELECT a.id, 1 + coalesce((SELECT max(s.change) FROM snapshots s WHERE s.asset_id = a.id AND s.change IS NOT NULL), 0),
+       count(h.asset_id) FILTER (WHERE h.retired_at IS NULL),
+       coalesce(sum(freshline_digest(h.partition_key, h.data_version)) FILTER (WHERE h.retired_at IS NULL), 0),
+       count(h.asset_id) FILTER (WHERE h.retired_at IS NOT NULL),
+       coalesce(sum(freshline_digest(h.partition_key, h.data_version)) FILTER (WHERE h.retired_at IS NOT NULL), 0),
+       freshline_now()
+  FROM unnest(%(assets)s::text[]) AS a (id)
+  LEFT JOIN heads h ON h.asset_id = a.id AND h.partition_key <> ''
+ GROUP BY a.id
+ ORDER BY a.id
+ON CONFLICT (asset_id) DO UPDATE
+   SET change = greatest(d.change + 1, excluded.change), keys = excluded.keys, digest = excluded.digest,
+       retired_keys = excluded.retired_keys, retired_digest = excluded.retired_digest, changed_at = excluded.changed_at
+
+-- name: touch_readers
+-- purpose: have the workflows evaluated that read partitions of these assets
+INSERT INTO inbox (event_id, kind, workflow_id, partition_key, at)
+SELECT freshline_id(), 'touched', e.workflow_id, '', freshline_now()
+  FROM edges e JOIN workflows w ON w.id = e.workflow_id AND w.retired_at IS NULL
+ WHERE e.asset_id = ANY (%(assets)s) AND e.mapped
+ ORDER BY e.workflow_id
+
+-- name: backfill_stuck
+-- purpose: find active backfills that nothing moves: partitions that nothing evaluates, or no turn for an hour
+WITH active AS MATERIALIZED (
+    SELECT b.id, b.asset_id, greatest(b.requested_at, b.progressed_at, b.not_before) AS since, (SELECT freshline_now()) AS now
+      FROM backfills b WHERE b.ended_at IS NULL AND b.status = 'active'
+), concerned AS MATERIALIZED (
+    SELECT i.workflow_id FROM inbox i WHERE i.workflow_id IS NOT NULL
+    UNION SELECT e.workflow_id FROM inbox i JOIN edges e ON e.asset_id = i.asset_id
+), counted AS (
+    SELECT b.id, b.asset_id, b.since, b.now,
+           -- One that misses an input is evaluated when the input gets data.
+           (SELECT count(*) FROM backfill_partitions p
+             WHERE p.backfill_id = b.id AND p.state = 'open'
+               AND NOT EXISTS (SELECT FROM considerations c
+                                WHERE c.workflow_id = p.workflow_id AND c.partition_key IN (p.partition_key, ''))
+               AND NOT EXISTS (SELECT FROM runs r WHERE (r.workflow_id, r.partition_key) = (p.workflow_id, p.partition_key)
+                                  AND r.status IN ('queued', 'running'))
+               AND NOT EXISTS (SELECT FROM concerned c WHERE c.workflow_id = p.workflow_id)
+               AND (SELECT d.reason FROM decisions d WHERE (d.workflow_id, d.partition_key) = (p.workflow_id, p.partition_key)
+                     ORDER BY d.at DESC, d.id DESC LIMIT 1) IS DISTINCT FROM 'input-missing') AS lost,
+           EXISTS (SELECT FROM backfill_partitions p WHERE p.backfill_id = b.id AND p.state = 'open') AS open,
+           EXISTS (SELECT FROM runs r WHERE r.trigger ->> 'backfillId' = b.id::text AND r.trigger_type = 'backfill'
+                      AND r.status IN ('queued', 'running')) AS running
+      FROM active b
+)
+SELECT c.id::text AS id, c.asset_id AS asset, count(*) OVER () AS total,
+       CASE WHEN c.lost = 1 THEN 'has an open partition that nothing evaluates'
+            WHEN c.lost > 1 THEN 'has ' || c.lost || ' open partitions that nothing evaluates'
+            ELSE 'has not gone on for an hour, and nothing of it is open or running' END AS how
+  FROM counted c
+ WHERE (c.lost > 0 AND c.since < c.now - %(late)s * interval '1 ms')
+    OR (NOT c.open AND NOT c.running AND c.since < c.now - interval '1 hour')
+ ORDER BY c.id LIMIT %(limit)s
+
+-- name: removed_has_data
+-- purpose: find partitions that retention removed and that the newest version of their table still has
+SELECT h.asset_id AS asset, h.partition_key AS key, n.table_version AS version, count(*) OVER () AS total
+  FROM heads h
+ CROSS JOIN LATERAL (SELECT s.table_version, s.retired FROM snapshots s
+                      WHERE s.asset_id = h.asset_id AND s.partition_key = h.partition_key AND s.table_version IS NOT NULL
+                      ORDER BY s.table_version DESC, s.sequence DESC LIMIT 1) n
+ WHERE h.retired_at IS NOT NULL AND NOT n.retired
+ ORDER BY h.asset_id, h.partition_key LIMIT %(limit)s
 
 -- name: definition_differs
 -- purpose: find assets and edges that differ from the current definitions
@@ -263,9 +338,9 @@ SELECT h.asset_id AS asset, h.partition_key AS key, h.sequence, p.table_version 
       WHERE x.asset_id = s.asset_id AND x.partition_key = s.partition_key
         AND x.table_version BETWEEN s.base_version AND s.table_version
       ORDER BY x.table_version, x.sequence) p
- WHERE h.asset_id >= %(asset)s AND (h.asset_id, p.table_version) > (%(asset)s, %(version)s)
-   AND p.location ? 'files'
- ORDER BY h.asset_id, p.table_version LIMIT %(batch)s
+ WHERE h.asset_id >= %(asset)s AND (h.asset_id, p.table_version, h.partition_key) > (%(asset)s, %(version)s, %(key)s)
+   AND p.location ? 'files' AND h.retired_at IS NULL
+ ORDER BY h.asset_id, p.table_version, h.partition_key LIMIT %(batch)s
 
 -- name: commit_late
 -- purpose: find table versions that should be in their Delta logs by now
@@ -314,8 +389,11 @@ SELECT r.id::text AS run, NULL AS path FROM runs r
    AND (r.status IN ('queued', 'running')
         OR (r.error ->> 'code' = 'check' AND r.finished_at > freshline_now() - %(hours)s * interval '1 hour'))
 UNION ALL
-SELECT NULL, p.path FROM snapshots s, jsonb_array_elements_text(s.location -> 'paths') AS p (path)
- WHERE s.asset_id = ANY (%(assets)s) AND s.removed_at IS NULL AND p.path = ANY (%(paths)s)
+-- The directory of a batch has one below it for each partition.
+SELECT NULL, d.path
+  FROM snapshots s, jsonb_array_elements_text(s.location -> 'paths') AS p (path),
+       array_to_string((string_to_array(p.path, '/'))[1:3], '/') AS d (path)
+ WHERE s.asset_id = ANY (%(assets)s) AND s.removed_at IS NULL AND d.path = ANY (%(paths)s)
 
 -- name: known_runs
 -- purpose: find which of these runs the database knows, and the time from which on it has not forgotten any
@@ -348,7 +426,7 @@ SELECT h.asset_id AS asset, h.partition_key AS key, h.sequence, s.location, s.sc
   FROM heads h
   JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
   JOIN assets a ON a.id = h.asset_id
- WHERE s.location ? 'fingerprint' AND (%(assets)s::text[] IS NULL OR h.asset_id = ANY (%(assets)s))
+ WHERE s.location ? 'fingerprint' AND h.retired_at IS NULL AND (%(assets)s::text[] IS NULL OR h.asset_id = ANY (%(assets)s))
  ORDER BY s.bytes, h.asset_id
 
 -- name: part_schemas

@@ -5,6 +5,8 @@ WITH claimed AS MATERIALIZED (
 )
 DELETE FROM inbox i USING claimed c WHERE i.event_id = c.event_id
 RETURNING i.kind, i.asset_id, i.workflow_id, i.partition_key, i.at::text, i.since::text,
+          -- Whether the asset had no data before: then it concerns all that miss it.
+          (SELECT s.sequence = 1 FROM snapshots s WHERE s.event_id = i.event_id) AS first,
           -- Whether it takes the graph to find out which partitions it concerns.
           CASE WHEN i.kind IN ('changed', 'unchanged')
                -- A scalar subquery: EXISTS could read all edges and assets with partitions.
@@ -26,23 +28,24 @@ WITH happened AS (
 ), moment AS MATERIALIZED ( -- one value for all rows: a join could read the clock per row, and rows would not group
     SELECT freshline_now() AS now
 ), concerned AS (
-    SELECT e.workflow_id, h.partition_key, 'event'::consideration_class AS class, NULL::timestamptz AS origin
+    SELECT e.workflow_id, h.partition_key, 'event'::consideration_class AS class, NULL::timestamptz AS origin,
+           NULL::integer AS keys_left
       FROM happened h JOIN edges e ON e.asset_id = h.asset_id AND NOT e.mapped WHERE h.kind = 'changed'
-    UNION -- partitions that read a changed one
-    SELECT c.workflow_id, c.partition_key, 'event', c.origin
-      FROM unnest(%(workflows)s::bigint[], %(partitions)s::text[], %(origins)s::timestamptz[])
-        AS c (workflow_id, partition_key, origin)
+    UNION -- partitions that read a changed one, and notes about all partitions
+    SELECT c.workflow_id, c.partition_key, 'event', c.origin, c.keys_left
+      FROM unnest(%(workflows)s::bigint[], %(partitions)s::text[], %(origins)s::timestamptz[], %(counts)s::integer[])
+        AS c (workflow_id, partition_key, origin, keys_left)
     UNION
-    SELECT a.producer_id, h.partition_key, 'timer', NULL
+    SELECT a.producer_id, h.partition_key, 'timer', NULL, NULL
       FROM happened h JOIN assets a ON a.id = h.asset_id WHERE h.kind = 'expired' AND a.producer_id IS NOT NULL
     UNION
-    SELECT h.workflow_id, h.partition_key, 'event', NULL FROM happened h WHERE h.kind IN ('ended', 'touched') AND NOT h.mapped
+    SELECT h.workflow_id, h.partition_key, 'event', NULL, NULL FROM happened h WHERE h.kind IN ('ended', 'touched') AND NOT h.mapped
     UNION -- workflows that wait for one that no longer moves
-    SELECT c.workflow_id, c.partition_key, c.class, NULL
+    SELECT c.workflow_id, c.partition_key, c.class, NULL, NULL
       FROM happened h JOIN considerations c ON (c.blocker_id, c.blocker_key) = (h.workflow_id, h.partition_key)
      WHERE h.kind IN ('ended', 'touched')
     UNION -- an unchanged output only matters to these holds (docs/semantics.md#R9.3), and to a due workflow, which may get one
-    SELECT c.workflow_id, c.partition_key, c.class, NULL
+    SELECT c.workflow_id, c.partition_key, c.class, NULL, NULL
       FROM happened h
       JOIN edges e ON e.asset_id = h.asset_id AND NOT e.mapped
       JOIN considerations c ON c.workflow_id = e.workflow_id AND c.partition_key = h.partition_key
@@ -50,14 +53,20 @@ WITH happened AS (
        AND (c.hold IN ('waiting-for-all', 'input-too-old', 'waiting-for-upstream')
             OR c.not_before <= (SELECT now FROM moment))
     UNION -- the same for partitions
-    SELECT c.workflow_id, c.partition_key, c.class, NULL
+    SELECT c.workflow_id, c.partition_key, c.class, NULL, NULL
       FROM unnest(%(unchanged)s::bigint[], %(unchanged_keys)s::text[]) AS u (workflow_id, partition_key)
       JOIN considerations c ON (c.workflow_id, c.partition_key) = (u.workflow_id, u.partition_key)
      WHERE c.hold IN ('waiting-for-all', 'input-too-old', 'waiting-for-upstream')
         OR c.not_before <= (SELECT now FROM moment)
+    UNION -- the same for all partitions of a workflow; those that a note stands for are evaluated anyway
+    SELECT c.workflow_id, c.partition_key, c.class, NULL, NULL
+      FROM considerations c
+     WHERE c.workflow_id = ANY (%(unchanged_notes)s) AND c.partition_key <> ''
+       AND (c.hold IN ('waiting-for-all', 'input-too-old', 'waiting-for-upstream')
+            OR c.not_before <= (SELECT now FROM moment))
 )
-INSERT INTO considerations AS c (workflow_id, partition_key, not_before, class, noted_at, origin)
-SELECT n.workflow_id, n.partition_key, m.now, min(n.class), m.now, min(n.origin)
+INSERT INTO considerations AS c (workflow_id, partition_key, not_before, class, noted_at, origin, keys_left)
+SELECT n.workflow_id, n.partition_key, m.now, min(n.class), m.now, min(n.origin), max(n.keys_left)
   FROM concerned n
   JOIN workflows w ON w.id = n.workflow_id AND w.retired_at IS NULL
  CROSS JOIN moment m
@@ -66,7 +75,11 @@ SELECT n.workflow_id, n.partition_key, m.now, min(n.class), m.now, min(n.origin)
 ON CONFLICT (workflow_id, partition_key) DO UPDATE
    SET not_before = least(c.not_before, excluded.not_before),
        class = least(c.class, excluded.class),
-       noted_at = excluded.noted_at,
+       -- A note that is being expanded goes on, and begins once more after that: if it began at once, changes that come
+       -- fast would keep the oldest partitions from ever being considered.
+       noted_at = CASE WHEN c.expanded_to IS NULL THEN excluded.noted_at ELSE c.noted_at END,
+       again_at = CASE WHEN c.expanded_to IS NOT NULL THEN coalesce(c.again_at, excluded.noted_at) END,
+       keys_left = coalesce(excluded.keys_left, c.keys_left),
        evaluations = 0
 
 -- name: wake_waiting
@@ -105,20 +118,48 @@ SELECT workflow_id, partition_key, evaluations, hold FROM considerations
    AND not_before <= (SELECT freshline_now())
  ORDER BY workflow_id, partition_key FOR UPDATE SKIP LOCKED
 
+-- name: read_notes
+-- purpose: read how far claimed notes were expanded
+SELECT workflow_id, expanded_to, keys_left, again_at FROM considerations
+ WHERE workflow_id = ANY (%(notes)s) AND partition_key = '' ORDER BY workflow_id
+
 -- name: expand_notes
--- purpose: replace considerations of whole workflows by those of their partitions, in key order
-WITH notes AS (
-    DELETE FROM considerations WHERE workflow_id = ANY (%(notes)s) AND partition_key = ''
-    RETURNING workflow_id, class, noted_at
+-- purpose: add considerations of the next partitions of notes, in key order; the notes shrink, and end with their last chunk
+WITH notes AS MATERIALIZED (
+    SELECT workflow_id, class, noted_at, origin, (SELECT freshline_now()) AS now
+      FROM considerations WHERE workflow_id = ANY (%(notes)s) AND partition_key = ''
+), ended AS (
+    DELETE FROM considerations WHERE workflow_id = ANY (%(ended)s) AND partition_key = ''
+), shrunk AS ( -- behind the partitions that it noted, and behind the events that came before
+    UPDATE considerations c
+       SET expanded_to = s.expanded_to, keys_left = s.keys_left, noted_at = coalesce(s.noted_at, c.noted_at),
+           again_at = CASE WHEN s.expanded_to IS NOT NULL THEN c.again_at END, not_before = n.now
+      FROM jsonb_to_recordset(%(left)s) AS s (workflow_id bigint, expanded_to text, keys_left integer, noted_at timestamptz)
+      JOIN notes n ON n.workflow_id = s.workflow_id
+     WHERE c.workflow_id = s.workflow_id AND c.partition_key = ''
 )
-INSERT INTO considerations AS c (workflow_id, partition_key, not_before, class, noted_at)
-SELECT u.workflow_id, u.partition_key, freshline_now(), n.class, n.noted_at
-  FROM unnest(%(workflows)s::bigint[], %(partitions)s::text[]) AS u (workflow_id, partition_key)
+INSERT INTO considerations AS c (workflow_id, partition_key, not_before, class, noted_at, origin)
+SELECT u.workflow_id, u.partition_key, n.now - u.place * interval '1 microsecond', n.class, n.noted_at, n.origin
+  FROM unnest(%(workflows)s::bigint[], %(partitions)s::text[], %(places)s::integer[]) AS u (workflow_id, partition_key, place)
   JOIN notes n ON n.workflow_id = u.workflow_id
  ORDER BY u.workflow_id, u.partition_key
 ON CONFLICT (workflow_id, partition_key) DO UPDATE
    SET not_before = least(c.not_before, excluded.not_before), class = least(c.class, excluded.class),
        noted_at = least(c.noted_at, excluded.noted_at), evaluations = 0
+
+-- name: uncounted_notes
+-- purpose: read which new notes are about partitions, to count these
+SELECT c.workflow_id, a.id AS asset_id, a.partitioning, (SELECT freshline_now()) AS now
+  FROM considerations c
+ CROSS JOIN LATERAL (SELECT id, partitioning FROM assets WHERE producer_id = c.workflow_id AND partitioning IS NOT NULL
+                      ORDER BY id LIMIT 1) a
+ WHERE c.workflow_id = ANY (%(workflows)s) AND c.partition_key = '' AND c.keys_left IS NULL
+
+-- name: count_notes
+-- purpose: store how many partitions notes stand for
+UPDATE considerations c SET keys_left = n.keys_left
+  FROM unnest(%(workflows)s::bigint[], %(counts)s::integer[]) AS n (workflow_id, keys_left)
+ WHERE c.workflow_id = n.workflow_id AND c.partition_key = ''
 
 -- name: load_states
 -- purpose: read everything that a decision depends on, in one snapshot: what is in motion above a batch, and its states
@@ -183,30 +224,58 @@ WITH moment AS MATERIALIZED (
            LEFT JOIN workflow_partitions p ON (p.workflow_id, p.partition_key) = (e.workflow_id, '')
           WHERE e.workflow_id = x.workflow_id
             AND h.data_version IS DISTINCT FROM (p.consumed_versions -> e.asset_id ->> 'dataVersion'))
+    UNION ALL -- the same for their partitions that feed the batch
+    SELECT r.workflow_id, r.partition_key, 'stale', NULL, true, NULL
+      FROM unnest(%(unread_reading)s::bigint[], %(unread_reading_keys)s::text[], %(unread_read_assets)s::text[],
+                  %(unread_read_keys)s::text[]) AS r (workflow_id, partition_key, asset_id, input_key)
+      JOIN heads h ON (h.asset_id, h.partition_key) = (r.asset_id, r.input_key) AND h.retired_at IS NULL
+      LEFT JOIN workflow_partitions p ON (p.workflow_id, p.partition_key) = (r.workflow_id, r.partition_key)
+     WHERE h.data_version IS DISTINCT FROM (p.consumed_versions
+               -> (r.asset_id || CASE r.input_key WHEN '' THEN '' ELSE '@' || r.input_key END) ->> 'dataVersion')
+     GROUP BY r.workflow_id, r.partition_key
+    UNION ALL
+    SELECT r.workflow_id, r.partition_key, 'stale', NULL, true, NULL
+      FROM unnest(%(unread_whole)s::bigint[], %(unread_whole_keys)s::text[], %(unread_whole_assets)s::text[],
+                  %(unread_whole_keep)s::boolean[]) AS r (workflow_id, partition_key, asset_id, keep)
+     CROSS JOIN LATERAL (SELECT * FROM asset_digests WHERE asset_id = r.asset_id OFFSET 0) d
+      LEFT JOIN workflow_partitions p ON (p.workflow_id, p.partition_key) = (r.workflow_id, r.partition_key)
+     WHERE CASE WHEN r.keep THEN 'digest:' || d.keys + d.retired_keys || ':' || d.digest + d.retired_digest
+                ELSE 'digest:' || d.keys || ':' || d.digest END
+           IS DISTINCT FROM (p.consumed_versions -> (r.asset_id || '@') ->> 'dataVersion')
 ), input AS (
     -- One row per workflow and input: its head, and the version that the last success consumed.
     SELECT e.workflow_id, e.partition_key, e.asset_id, e.input_key, NULL::integer AS keys, h.sequence, h.data_version,
-           h.produced_at, s.run_id,
+           h.produced_at, s.run_id, s.origin,
            p.consumed_versions -> (e.asset_id || CASE e.input_key WHEN '' THEN '' ELSE '@' || e.input_key END) AS consumed,
-           s.mixed OR (s.mixed_from <> '{}' AND freshline_mixed(s.mixed_from)) AS mixed
-      FROM (SELECT b.workflow_id, b.partition_key, x.asset_id, '' AS input_key
+           s.mixed OR (s.mixed_from <> '{}' AND freshline_mixed(s.mixed_from)) AS mixed, h.retired_at, e.since, e.until,
+           -- Of an input whose changes concern the newest partition: the last change before the next partition came.
+           CASE WHEN e.until IS NOT NULL THEN coalesce((
+               SELECT json_build_array(y.sequence, y.data_version, y.produced_at) FROM snapshots y
+                WHERE y.asset_id = e.asset_id AND y.partition_key = '' AND y.changed AND y.produced_at < e.until
+                ORDER BY y.produced_at DESC, y.sequence DESC LIMIT 1), '[0]') END AS last_then
+      FROM (SELECT b.workflow_id, b.partition_key, x.asset_id, '' AS input_key, NULL::timestamptz AS since, NULL::timestamptz AS until
               FROM batch b JOIN edges x ON x.workflow_id = b.workflow_id AND NOT x.mapped
             UNION ALL -- what mappings say that a partition reads
-            SELECT * FROM unnest(%(reading)s::bigint[], %(reading_keys)s::text[], %(read_assets)s::text[], %(read_keys)s::text[])
-           ) e (workflow_id, partition_key, asset_id, input_key)
+            SELECT * FROM unnest(%(reading)s::bigint[], %(reading_keys)s::text[], %(read_assets)s::text[], %(read_keys)s::text[],
+                                 %(read_since)s::timestamptz[], %(read_until)s::timestamptz[])
+           ) e (workflow_id, partition_key, asset_id, input_key, since, until)
       LEFT JOIN workflow_partitions p ON (p.workflow_id, p.partition_key) = (e.workflow_id, e.partition_key)
       LEFT JOIN heads h ON (h.asset_id, h.partition_key) = (e.asset_id, e.input_key)
       LEFT JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
     UNION ALL
     -- All partitions of an asset as one: its digest, and the number of its last change (docs/semantics.md#R13.4).
-    SELECT e.workflow_id, e.partition_key, e.asset_id, '', coalesce(d.keys, 0), d.change, 'digest:' || d.keys || ':' || d.digest,
-           d.changed_at, NULL, p.consumed_versions -> (e.asset_id || '@'),
+    -- With `keep`, those that retention removed count at their last versions (docs/semantics.md#R13.15).
+    SELECT e.workflow_id, e.partition_key, e.asset_id, '', coalesce(d.keys, 0), d.change,
+           CASE WHEN e.keep THEN 'digest:' || d.keys + d.retired_keys || ':' || d.digest + d.retired_digest
+                ELSE 'digest:' || d.keys || ':' || d.digest END,
+           d.changed_at, NULL, NULL, p.consumed_versions -> (e.asset_id || '@'),
            (SELECT true FROM snapshots s
               JOIN heads h ON (h.asset_id, h.partition_key, h.sequence) = (s.asset_id, s.partition_key, s.sequence)
              WHERE s.asset_id = e.asset_id AND s.change IS NOT NULL AND (s.mixed OR s.mixed_from <> '{}')
-               AND (s.mixed OR freshline_mixed(s.mixed_from)) LIMIT 1)
-      FROM unnest(%(whole)s::bigint[], %(whole_keys)s::text[], %(whole_assets)s::text[])
-           AS e (workflow_id, partition_key, asset_id)
+               AND (s.mixed OR freshline_mixed(s.mixed_from)) LIMIT 1),
+           CASE WHEN e.keep AND d.retired_keys > 0 THEN d.changed_at END, NULL, NULL, NULL
+      FROM unnest(%(whole)s::bigint[], %(whole_keys)s::text[], %(whole_assets)s::text[], %(whole_keep)s::boolean[])
+           AS e (workflow_id, partition_key, asset_id, keep)
       LEFT JOIN workflow_partitions p ON (p.workflow_id, p.partition_key) = (e.workflow_id, e.partition_key)
       LEFT JOIN LATERAL (SELECT * FROM asset_digests WHERE asset_id = e.asset_id OFFSET 0) d ON true
 ), inputs AS ( -- json, not jsonb: it is only sent, and takes half the time to build
@@ -219,8 +288,12 @@ WITH moment AS MATERIALIZED (
                'data_version', i.data_version,
                'produced_at', i.produced_at,
                'run_id', i.run_id,
+               'origin', i.origin,
                'mixed', i.mixed,
                'consumed', i.consumed,
+               'retired_at', i.retired_at,
+               'since', i.since,
+               'last_then', i.last_then,
                'pending', pending.found
            ) ORDER BY i.asset_id, i.input_key) AS list
       FROM input i
@@ -232,12 +305,16 @@ WITH moment AS MATERIALIZED (
             FROM ((SELECT produced_at, coalesce(origin, produced_at) AS origin, event_id FROM snapshots x
                     WHERE (x.asset_id, x.partition_key) = (i.asset_id, i.input_key) AND x.changed AND i.keys IS NULL
                       AND x.sequence > coalesce((i.consumed ->> 'sequence')::bigint, 0)
+                      AND x.sequence <= coalesce((i.last_then ->> 0)::bigint, 9223372036854775807)
+                      AND (i.consumed IS NOT NULL OR x.produced_at >= coalesce(i.since, '-infinity'))
                       AND i.data_version IS DISTINCT FROM (i.consumed ->> 'dataVersion')
                     ORDER BY x.sequence LIMIT 20)
                   UNION ALL
                   (SELECT produced_at, coalesce(origin, produced_at) AS origin, event_id FROM snapshots x
                     WHERE (x.asset_id, x.partition_key) = (i.asset_id, i.input_key) AND x.changed AND i.keys IS NULL
                       AND x.sequence > coalesce((i.consumed ->> 'sequence')::bigint, 0)
+                      AND x.sequence <= coalesce((i.last_then ->> 0)::bigint, 9223372036854775807)
+                      AND (i.consumed IS NOT NULL OR x.produced_at >= coalesce(i.since, '-infinity'))
                       AND i.data_version IS DISTINCT FROM (i.consumed ->> 'dataVersion')
                     ORDER BY x.sequence DESC LIMIT 20)
                   UNION ALL
@@ -276,11 +353,37 @@ WITH moment AS MATERIALIZED (
            ) ORDER BY a.id) AS list
       FROM batch b
       JOIN assets a ON a.producer_id = b.workflow_id
-      LEFT JOIN heads h ON (h.asset_id, h.partition_key) = (a.id, b.partition_key)
+      LEFT JOIN heads h ON (h.asset_id, h.partition_key) = (a.id, b.partition_key) AND h.retired_at IS NULL
       LEFT JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
       LEFT JOIN workflow_partitions p ON (p.workflow_id, p.partition_key) = (b.workflow_id, b.partition_key)
       LEFT JOIN timers t ON (t.asset_id, t.partition_key, t.kind) = (a.id, b.partition_key, 'expiry')
      GROUP BY b.workflow_id, b.partition_key
+), floods AS (
+    -- How many partitions of workflows count for the flood guard (docs/semantics.md#R14.7), each up to one more than the limit.
+    SELECT g.workflow_id, due.count + stale.count + started.count AS stale, due.count + own.count + started.count AS own
+      FROM unnest(%(guarded)s::bigint[]) AS g (workflow_id)
+     CROSS JOIN LATERAL (SELECT coalesce((policy #>> '{flood,limit}')::integer, 100) + 1 AS most
+                           FROM workflows WHERE id = g.workflow_id OFFSET 0) w
+     -- Those that were not evaluated may be stale, and so may the rest of a note.
+     CROSS JOIN LATERAL (
+         SELECT (SELECT count(*) FROM (
+             SELECT FROM considerations c WHERE c.workflow_id = g.workflow_id AND c.partition_key <> ''
+                AND c.not_before <= (SELECT now FROM moment) LIMIT w.most) c)
+             + coalesce((SELECT coalesce(c.keys_left, w.most) FROM considerations c
+                          WHERE (c.workflow_id, c.partition_key) = (g.workflow_id, '')), 0) AS count) due
+     CROSS JOIN LATERAL (SELECT count(*) FROM (
+         SELECT FROM considerations c WHERE c.workflow_id = g.workflow_id AND c.counted IS NOT NULL
+            AND c.not_before > (SELECT now FROM moment) LIMIT w.most) c) stale
+     CROSS JOIN LATERAL (SELECT count(*) FROM (
+         SELECT FROM considerations c WHERE c.workflow_id = g.workflow_id AND c.counted = 'own'
+            AND c.not_before > (SELECT now FROM moment) LIMIT w.most) c) own
+     CROSS JOIN LATERAL (SELECT count(*) FROM (
+         SELECT DISTINCT r.partition_key FROM runs r
+          WHERE r.workflow_id = g.workflow_id AND r.counted AND r.queued_at > (SELECT now FROM moment) - interval '24 h'
+            AND (r.status <> 'canceled' OR r.started_at IS NOT NULL)
+            AND NOT EXISTS (SELECT FROM considerations c WHERE (c.workflow_id, c.partition_key) = (r.workflow_id, r.partition_key)
+                               AND (c.counted IS NOT NULL OR c.not_before <= (SELECT now FROM moment)))
+          LIMIT w.most) r) started
 ), states AS (
     SELECT json_build_object(
                'workflow_id', w.id, 'slug', w.slug, 'partition_key', b.partition_key, 'version', w.version,
@@ -353,9 +456,10 @@ SELECT (SELECT epoch FROM installation) AS epoch,
           FROM motion WHERE workflow_id IS NOT NULL) AS motion,
        -- Events about assets with partitions, or with consumers that have them; the graph knows whom they concern.
        (SELECT json_agg(json_build_array(i.asset_id, i.partition_key, coalesce(
-                   (SELECT coalesce(s.origin, s.produced_at) FROM snapshots s WHERE s.event_id = i.event_id), i.at)))
+                   (SELECT coalesce(s.origin, s.produced_at) FROM snapshots s WHERE s.event_id = i.event_id), i.at), i.at,
+                   (SELECT s.sequence = 1 FROM snapshots s WHERE s.event_id = i.event_id)))
           FROM inbox i
-         WHERE i.kind = 'changed' AND %(mapped)s
+         WHERE i.kind IN ('changed', 'retired') AND i.since IS NULL AND %(mapped)s
            AND (SELECT true FROM edges e WHERE e.asset_id = i.asset_id AND e.mapped LIMIT 1)) AS unconsumed,
        -- Partitions that came to exist, and that nobody has considered yet.
        (SELECT json_agg(json_build_array(x.asset_id, x.since, x.at))
@@ -363,6 +467,9 @@ SELECT (SELECT epoch FROM installation) AS epoch,
                 UNION ALL
                 SELECT t.asset_id, t.due_at, m.now FROM timers t, moment m
                  WHERE t.due_at <= (SELECT now FROM moment) AND t.kind = 'next-key' AND %(mapped)s) x) AS arriving,
+       -- Notes that are being expanded: the last partition that was noted, or NULL if all of them are noted again.
+       (SELECT json_agg(json_build_array(n.workflow_id, CASE WHEN n.again_at IS NULL THEN n.expanded_to END))
+          FROM considerations n WHERE n.expanded_to IS NOT NULL AND %(mapped)s) AS expanding,
        -- Active backfills by their time, which is the origin of what they change.
        (SELECT json_agg(json_build_array(f.requested_at, f.priority, coalesce(f.progressed_at, f.requested_at)))
           FROM backfills f WHERE f.ended_at IS NULL AND f.status = 'active') AS backfills,
@@ -374,6 +481,18 @@ SELECT (SELECT epoch FROM installation) AS epoch,
          WHERE f.status IN ('active', 'paused') AND q.rest IS NOT NULL
            AND (%(above)s::bigint[] IS NULL OR q.workflow_id = ANY (%(above)s)
                 OR q.workflow_id = ANY (%(workflows)s))) AS rests,
+       -- Times of backfills that are open or ended lately: what follows from them was asked for.
+       (SELECT json_agg(f.requested_at) FROM backfills f
+         WHERE %(mapped)s AND f.status NOT IN ('proposed', 'denied')
+           AND (f.ended_at IS NULL OR f.ended_at > (SELECT now FROM moment) - interval '24 h')) AS asked,
+       -- What proposals list about the batch.
+       (SELECT json_agg(json_build_array(l.workflow_id, l.partition_key, l.backfill_id, l.staleness, f.status <> 'proposed'))
+          FROM batch b
+         CROSS JOIN LATERAL (SELECT * FROM proposed_partitions
+                              WHERE (workflow_id, partition_key) = (b.workflow_id, b.partition_key) OFFSET 0) l
+         CROSS JOIN LATERAL (SELECT status FROM backfills WHERE id = l.backfill_id OFFSET 0) f
+         WHERE %(mapped)s) AS listed,
+       (SELECT json_agg(json_build_array(workflow_id, stale, own)) FROM floods) AS floods,
        (SELECT count(*) FROM (SELECT FROM considerations LIMIT %(few)s) c) < %(few)s
        AND (SELECT count(*) FROM (SELECT FROM runs WHERE status IN ('queued', 'running') LIMIT %(few)s) r) < %(few)s AS calm,
        (SELECT json_agg(state) FROM states) AS states
@@ -409,14 +528,14 @@ WITH new AS (
         id uuid, workflow_id bigint, partition_key text, version integer, project text, code_hash text,
         needs_spark boolean, trigger jsonb, cause text, priority integer, inherited integer, mixed boolean,
         mixed_upstream boolean, pins jsonb, parameters jsonb, decision_id uuid, event jsonb, quiet_from timestamptz,
-        quiet_until timestamptz, round jsonb, origin timestamptz)
+        quiet_until timestamptz, round jsonb, origin timestamptz, counted boolean)
 ), inserted AS (
     INSERT INTO runs (id, workflow_id, partition_key, version, project, pool, code_hash, needs_spark, status, trigger,
                       trigger_type, cause, priority, urgency, mixed, mixed_upstream, pins, parameters, decision_id,
-                      queued_at, round, origin, epoch, quiet)
+                      queued_at, round, origin, epoch, counted, quiet)
     SELECT n.id, n.workflow_id, n.partition_key, n.version, n.project, w.pool, n.code_hash, n.needs_spark, 'queued',
            n.trigger, n.trigger ->> 'type', n.cause, n.priority, extract(epoch FROM m.now) + 10 * n.inherited, n.mixed,
-           n.mixed_upstream, n.pins, n.parameters, n.decision_id, m.now, n.round, n.origin, %(epoch)s,
+           n.mixed_upstream, n.pins, n.parameters, n.decision_id, m.now, n.round, n.origin, %(epoch)s, n.counted,
            CASE WHEN n.quiet_from IS NOT NULL THEN tstzrange(n.quiet_from, n.quiet_until) END
       FROM new n JOIN workflows w ON w.id = n.workflow_id, (SELECT freshline_now() AS now) m
      ORDER BY n.workflow_id, n.partition_key
@@ -485,10 +604,11 @@ UPDATE considerations c
    SET not_before = n.not_before, hold = n.hold, blocker_id = n.blocker_id, blocker_key = n.blocker_key,
        blocks_until = n.blocks_until, origin = n.origin,
        priority = n.priority, waited_ms = n.waited_ms, evaluated_at = %(now)s, next_at = n.not_before,
+       counted = n.counted, staleness = n.staleness,
        evaluations = CASE WHEN c.hold IS NOT DISTINCT FROM n.hold THEN c.evaluations + 1 ELSE 0 END
   FROM jsonb_to_recordset(%(holds)s) AS n (
         workflow_id bigint, partition_key text, not_before timestamptz, hold text, blocker_id bigint, blocker_key text,
-        blocks_until timestamptz, origin timestamptz, priority integer, waited_ms bigint)
+        blocks_until timestamptz, origin timestamptz, priority integer, waited_ms bigint, counted text, staleness jsonb)
  WHERE (c.workflow_id, c.partition_key) = (n.workflow_id, n.partition_key)
 
 -- name: keep_waits
@@ -522,7 +642,7 @@ SELECT t.asset_id, t.partition_key, t.kind, t.due_at, t.reason, a.producer_id, a
   LEFT JOIN workflows w ON w.id = a.producer_id
   LEFT JOIN heads h ON (h.asset_id, h.partition_key) = (t.asset_id, t.partition_key)
   LEFT JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
- WHERE t.due_at <= (SELECT freshline_now())
+ WHERE t.due_at <= (SELECT freshline_now()) AND t.kind <> 'retire'
  ORDER BY t.due_at LIMIT %(batch)s
    FOR UPDATE OF t SKIP LOCKED
 
@@ -556,6 +676,7 @@ WITH stale AS (
       LEFT JOIN workflow_partitions p ON (p.workflow_id, p.partition_key) = (e.workflow_id, '')
      WHERE e.triggers AND NOT e.mapped
        AND h.data_version IS DISTINCT FROM (p.consumed_versions -> e.asset_id ->> 'dataVersion')
+       AND h.data_version IS DISTINCT FROM (p.declined -> 'inputs' ->> e.asset_id)
     UNION
     SELECT a.producer_id FROM assets a
       JOIN workflows w ON w.id = a.producer_id AND w.automatic AND w.retired_at IS NULL
@@ -568,7 +689,8 @@ WITH stale AS (
      WHERE a.partitioning IS NULL AND ((h.asset_id IS NULL AND (w.policy ->> 'on_missing')::boolean
             AND NOT (d.optional AND p.succeeded_at IS NOT NULL))
         OR (t.expired_at IS NOT NULL AND d.enabled)
-        OR (p.job_fingerprint IS NOT NULL AND p.job_fingerprint <> w.job_fingerprint)
+        OR (p.job_fingerprint IS NOT NULL AND p.job_fingerprint <> w.job_fingerprint
+            AND w.job_fingerprint IS DISTINCT FROM p.declined ->> 'job')
         -- Not from the consumed versions alone: a head says itself who made it, and from what.
         OR ((p.accepted ->> a.id)::bigint IS DISTINCT FROM h.sequence
             AND ((s.workflow_id IS DISTINCT FROM w.id AND NOT coalesce(s.difference ? 'rolledBack', false))
@@ -589,12 +711,77 @@ SELECT s.workflow_id, w.slug, count(*) OVER () AS total
  LIMIT %(limit)s
 
 -- name: note_forgotten
--- purpose: add considerations for forgotten workflows, with the lowest class
+-- purpose: add considerations for what was forgotten, with the lowest class
 INSERT INTO considerations (workflow_id, partition_key, not_before, class, noted_at)
-SELECT id, '', m.now, 'sweep', m.now
-  FROM unnest(%(workflows)s::bigint[]) AS w (id), (SELECT freshline_now() AS now) m
- ORDER BY id
+SELECT u.workflow_id, u.partition_key, m.now, 'sweep', m.now
+  FROM unnest(%(workflows)s::bigint[], %(partitions)s::text[]) AS u (workflow_id, partition_key),
+       (SELECT freshline_now() AS now) m
+ ORDER BY u.workflow_id, u.partition_key
 ON CONFLICT DO NOTHING
+
+-- name: has_partitions
+-- purpose: read the time if anything has partitions; few assets have
+SELECT freshline_now() AS now FROM assets WHERE partitioning IS NOT NULL LIMIT 1
+
+-- name: lock_sweep
+-- purpose: lock how far the sweep of partitions is; no row while another process sweeps
+SELECT workflow_id, partition_key FROM sweep_cursor FOR UPDATE SKIP LOCKED
+
+-- name: move_sweep
+-- purpose: store how far the sweep of partitions is; NULL: it begins with the first one
+UPDATE sweep_cursor SET workflow_id = %(workflow)s, partition_key = %(partition)s
+
+-- name: suspects
+-- purpose: find the partitions among these that may be stale and that nothing will evaluate, and count the inputs with data
+WITH compared AS (
+    -- What retention removed is a change for some; the evaluation knows for whom.
+    SELECT r.workflow_id, r.partition_key, r.asset_id, (h.data_version IS NOT NULL)::integer AS keys,
+           CASE WHEN h.retired_at IS NULL THEN h.data_version ELSE 'retired' END AS data_version,
+           p.consumed_versions -> (r.asset_id || CASE r.input_key WHEN '' THEN '' ELSE '@' || r.input_key END) AS consumed
+      FROM unnest(%(reading)s::bigint[], %(reading_keys)s::text[], %(read_assets)s::text[], %(read_keys)s::text[])
+           AS r (workflow_id, partition_key, asset_id, input_key)
+      LEFT JOIN workflow_partitions p ON (p.workflow_id, p.partition_key) = (r.workflow_id, r.partition_key)
+      LEFT JOIN heads h ON (h.asset_id, h.partition_key) = (r.asset_id, r.input_key)
+    UNION ALL
+    SELECT r.workflow_id, r.partition_key, r.asset_id, d.keys,
+           CASE WHEN r.keep THEN 'digest:' || d.keys + d.retired_keys || ':' || d.digest + d.retired_digest
+                ELSE 'digest:' || d.keys || ':' || d.digest END,
+           p.consumed_versions -> (r.asset_id || '@')
+      FROM unnest(%(whole)s::bigint[], %(whole_keys)s::text[], %(whole_assets)s::text[], %(whole_keep)s::boolean[])
+           AS r (workflow_id, partition_key, asset_id, keep)
+      LEFT JOIN workflow_partitions p ON (p.workflow_id, p.partition_key) = (r.workflow_id, r.partition_key)
+      LEFT JOIN LATERAL (SELECT * FROM asset_digests WHERE asset_id = r.asset_id OFFSET 0) d ON true
+), per_input AS (
+    SELECT c.workflow_id, c.partition_key, c.asset_id, sum(c.keys) AS found,
+           bool_or(c.data_version IS NOT NULL AND c.data_version IS DISTINCT FROM c.consumed ->> 'dataVersion') AS differs
+      FROM compared c GROUP BY c.workflow_id, c.partition_key, c.asset_id
+), per_unit AS (
+    SELECT i.workflow_id, i.partition_key, jsonb_object_agg(i.asset_id, i.found) AS found,
+           bool_or(i.differs AND coalesce(e.triggers, true)) AS differs
+      FROM per_input i LEFT JOIN edges e ON (e.asset_id, e.workflow_id) = (i.asset_id, i.workflow_id)
+     GROUP BY i.workflow_id, i.partition_key
+), concerned AS MATERIALIZED ( -- workflows about which an event in the inbox is
+    SELECT e.workflow_id FROM inbox i JOIN edges e ON e.asset_id = i.asset_id
+    UNION SELECT a.producer_id FROM inbox i JOIN assets a ON a.id = i.asset_id
+    UNION SELECT i.workflow_id FROM inbox i
+)
+SELECT u.workflow_id, u.partition_key, n.found
+  FROM unnest(%(workflows)s::bigint[], %(partitions)s::text[]) AS u (workflow_id, partition_key)
+  JOIN workflows w ON w.id = u.workflow_id AND w.automatic AND w.retired_at IS NULL
+  LEFT JOIN per_unit n ON (n.workflow_id, n.partition_key) = (u.workflow_id, u.partition_key)
+  LEFT JOIN workflow_partitions p ON (p.workflow_id, p.partition_key) = (u.workflow_id, u.partition_key)
+ WHERE (n.differs OR p.job_fingerprint <> w.job_fingerprint
+        OR EXISTS (SELECT FROM assets a
+                     LEFT JOIN heads h ON (h.asset_id, h.partition_key) = (a.id, u.partition_key) AND h.retired_at IS NULL
+                     LEFT JOIN timers t ON (t.asset_id, t.partition_key, t.kind) = (a.id, u.partition_key, 'expiry')
+                    WHERE a.producer_id = w.id
+                      AND (t.expired_at IS NOT NULL OR (h.asset_id IS NULL AND (w.policy ->> 'on_missing')::boolean))))
+   AND NOT EXISTS (SELECT FROM considerations c
+                    WHERE c.workflow_id = u.workflow_id AND c.partition_key IN (u.partition_key, ''))
+   AND NOT EXISTS (SELECT FROM runs r WHERE (r.workflow_id, r.partition_key) = (u.workflow_id, u.partition_key)
+                      AND r.status IN ('queued', 'running'))
+   AND NOT EXISTS (SELECT FROM concerned c WHERE c.workflow_id = u.workflow_id)
+ ORDER BY u.workflow_id, u.partition_key
 
 -- name: stamp_positions
 -- purpose: number committed events in the order that outside consumers follow

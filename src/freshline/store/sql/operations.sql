@@ -19,7 +19,7 @@ SELECT e.asset_id, a.declaration, a.producer_id IS NULL AS is_source, h.data_ver
 -- purpose: read the tables of a workflow that have rows, and what they were computed from
 SELECT a.id AS asset_id, s.sequence, s.rows, s.table_version - s.base_version + 1 AS appended, s.inputs
   FROM assets a
-  JOIN heads h ON h.asset_id = a.id AND h.partition_key = %(partition)s
+  JOIN heads h ON h.asset_id = a.id AND h.partition_key = %(partition)s AND h.retired_at IS NULL
   JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
  WHERE a.producer_id = %(workflow)s AND s.location IS NOT NULL AND s.rows > 0
  ORDER BY a.id

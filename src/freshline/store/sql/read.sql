@@ -4,7 +4,11 @@ SELECT r.id, w.slug AS "workflowSlug", r.partition_key AS "partitionKey", r.stat
        r.mixed, r.mixed_upstream AS "mixedUpstream", r.parameters, r.pins, r.version AS "workflowVersion",
        r.queued_at AS "queuedAt", r.started_at AS "startedAt", r.finished_at AS "finishedAt", r.error, r.result, r.progress,
        r.worker_id AS "workerId", r.lease_until AS "leaseUntil", r.cancel_reason AS "cancelReason",
-       r.decision_id AS "decisionId"
+       r.decision_id AS "decisionId", r.batch_id AS "batchId",
+       CASE WHEN r.batch_id = r.id THEN (SELECT jsonb_agg(x.partition_key ORDER BY x.partition_key) FROM runs x
+                                          WHERE x.batch_id = r.id)
+            WHEN r.partition_key = '' THEN '[]'
+            ELSE jsonb_build_array(r.partition_key) END AS "partitionKeys"
 FROM runs r JOIN workflows w ON w.id = r.workflow_id
 WHERE (%(ids)s::uuid[] IS NULL OR r.id = ANY(%(ids)s))
   AND (%(status)s::text IS NULL OR r.status = %(status)s)
@@ -280,6 +284,15 @@ LEFT JOIN workflows b ON b.id = k.blocker_id
 WHERE w.retired_at IS NULL AND (%(slugs)s::text[] IS NULL OR w.slug = ANY(%(slugs)s))
 ORDER BY w.slug
 
+-- name: proposals
+-- purpose: read the proposed backfills of workflows that wait for an approval
+SELECT right(b.id::text, 8) AS id, b.asset_id, sum(p.total)::integer AS partitions
+  FROM backfills b JOIN backfill_workflows p ON p.backfill_id = b.id JOIN workflows w ON w.id = p.workflow_id
+ WHERE b.ended_at IS NULL AND b.status = 'proposed'
+ GROUP BY b.id
+HAVING %(slugs)s::text[] IS NULL OR bool_or(w.slug = ANY (%(slugs)s))
+ ORDER BY b.requested_at, b.id LIMIT 20
+
 -- name: queue
 -- purpose: read what waits, which processes are live, and what keeps them from it
 WITH live AS (
@@ -310,10 +323,32 @@ SELECT id FROM assets WHERE partitioning IS NOT NULL AND (%(assets)s::text[] IS 
 
 -- name: unread_changes
 -- purpose: read the changes in the inbox that the producers of these assets read, by a mapping of partitions
-SELECT i.asset_id, i.partition_key, e.workflow_id FROM inbox i
+SELECT i.asset_id, i.partition_key, i.at, e.workflow_id,
+       (SELECT s.sequence = 1 FROM snapshots s WHERE s.event_id = i.event_id) AS first
+  FROM inbox i
 JOIN edges e ON e.asset_id = i.asset_id AND e.mapped AND e.triggers
 WHERE i.kind = 'changed' AND e.workflow_id IN (SELECT a.producer_id FROM assets a WHERE a.id = ANY(%(assets)s))
 ORDER BY i.at LIMIT %(limit)s
+
+-- name: later_inputs
+-- purpose: find the partitions with a success among these for which an input partition came later, or that read all of an input
+SELECT DISTINCT r.workflow_id, r.partition_key
+FROM unnest(%(reading)s::bigint[], %(reading_keys)s::text[], %(read_assets)s::text[], %(read_keys)s::text[])
+     AS r (workflow_id, partition_key, asset_id, input_key)
+JOIN workflow_partitions p ON (p.workflow_id, p.partition_key) = (r.workflow_id, r.partition_key)
+JOIN heads h ON (h.asset_id, h.partition_key) = (r.asset_id, r.input_key) AND h.retired_at IS NULL
+WHERE p.consumed_versions IS NOT NULL
+  AND NOT p.consumed_versions ? (r.asset_id || CASE r.input_key WHEN '' THEN '' ELSE '@' || r.input_key END)
+UNION
+SELECT r.workflow_id, r.partition_key
+FROM unnest(%(whole)s::bigint[], %(whole_keys)s::text[], %(whole_assets)s::text[], %(whole_keep)s::boolean[])
+     AS r (workflow_id, partition_key, asset_id, keep)
+JOIN workflow_partitions p ON (p.workflow_id, p.partition_key) = (r.workflow_id, r.partition_key)
+JOIN asset_digests d ON d.asset_id = r.asset_id
+WHERE p.consumed_versions IS NOT NULL
+  AND p.consumed_versions -> (r.asset_id || '@') ->> 'dataVersion' IS DISTINCT FROM
+      CASE WHEN r.keep THEN 'digest:' || d.keys + d.retired_keys || ':' || d.digest + d.retired_digest
+           ELSE 'digest:' || d.keys || ':' || d.digest END
 
 -- name: partition_states
 -- purpose: read the states of the partitions of assets, one by one (`each`) or counted; a partition without a row is missing
@@ -327,7 +362,7 @@ WITH asked AS (
     LEFT JOIN workflows w ON w.id = s.producer_id
 ), facts AS (
     SELECT a.asset_id, h.partition_key, true AS head, false AS running, false AS failed, false AS frozen, a.noted AS behind
-    FROM asked a JOIN heads h ON h.asset_id = a.asset_id
+    FROM asked a JOIN heads h ON h.asset_id = a.asset_id AND h.retired_at IS NULL
     UNION ALL
     SELECT a.asset_id, r.partition_key, false, r.status = 'running', false, false, true
     FROM asked a JOIN runs r ON r.workflow_id = a.producer_id AND r.status IN ('queued', 'running')
@@ -356,7 +391,9 @@ WITH asked AS (
     FROM asked a JOIN workflow_partitions p ON p.workflow_id = a.producer_id
     CROSS JOIN LATERAL jsonb_each(p.consumed_versions) v
     JOIN heads h ON (h.asset_id, h.partition_key) = (freshline_asset(v.key), freshline_key(v.key))
+    LEFT JOIN edges e ON (e.asset_id, e.workflow_id) = (h.asset_id, a.producer_id)
     WHERE NOT a.automatic AND h.data_version IS DISTINCT FROM v.value ->> 'dataVersion'
+      AND coalesce(e.partitions #>> '{mapping,affects}', 'all') = 'all'
 ), states AS (
     SELECT f.asset_id, f.partition_key,
            CASE WHEN bool_or(f.running) THEN 'running' WHEN bool_or(f.failed) THEN 'failed'
@@ -381,14 +418,15 @@ WITH RECURSIVE above AS (
     JOIN assets a ON a.id = e.asset_id AND a.producer_id IS NOT NULL
 )
 SELECT CASE WHEN l.asset_id IS NULL THEN 'never-reported' ELSE 'nothing-found' END AS kind, s.id AS "assetId",
-       NULL AS "workflowSlug", NULL::uuid AS "runId", l.error,
-       s.declaration ->> 'mode' = 'append' AND s.declaration -> 'location' <> 'null' AS append
+       NULL AS "workflowSlug", '' AS "partitionKey", NULL::uuid AS "runId", l.error,
+       s.declaration ->> 'mode' = 'append' AND s.declaration -> 'location' <> 'null' AS append,
+       s.partitioning IS NOT NULL AS partitioned
 FROM assets s LEFT JOIN watches l ON l.asset_id = s.id
 WHERE s.producer_id IS NULL AND s.id IN (SELECT e.asset_id FROM above u JOIN edges e ON e.workflow_id = u.id)
   AND NOT EXISTS (SELECT FROM heads h WHERE h.asset_id = s.id)
 UNION ALL
 SELECT CASE WHEN f.id IS NOT NULL THEN 'failing' WHEN k.hold = 'paused' THEN 'paused' ELSE 'not-automatic' END,
-       o.id, w.slug, f.id, coalesce(f.error ->> 'message', ''), false
+       o.id, w.slug, coalesce(f.partition_key, ''), f.id, coalesce(f.error ->> 'message', ''), false, false
 FROM above u
 JOIN workflows w ON w.id = u.id AND w.retired_at IS NULL
 LEFT JOIN LATERAL (
@@ -403,7 +441,7 @@ LEFT JOIN LATERAL (
     WHERE a.producer_id = w.id
 ) o ON true
 LEFT JOIN LATERAL (
-    SELECT r.id, r.error, r.status FROM runs r
+    SELECT r.id, r.partition_key, r.error, r.status FROM runs r
     WHERE r.workflow_id = w.id AND r.partition_key = coalesce(p.partition_key, r.partition_key)
       AND r.status IN ('succeeded', 'failed')
     ORDER BY r.queued_at DESC LIMIT 1
@@ -570,16 +608,18 @@ FROM edges e JOIN workflows w ON w.id = e.workflow_id
 WHERE w.retired_at IS NULL ORDER BY e.asset_id, w.slug
 
 -- name: logs
--- purpose: read the lines of a run after a given line
+-- purpose: read the lines of a run after a given line; a batch has one log, that of the run that leads it
 SELECT line, at, attempt, step_id AS "stepId", stream, text
-FROM run_logs WHERE run_id = %(run)s AND line > %(after)s
+FROM run_logs
+WHERE run_id = coalesce((SELECT r.batch_id FROM runs r WHERE r.id = %(run)s), %(run)s) AND line > %(after)s
   AND (%(since)s::timestamptz IS NULL OR at >= %(since)s) AND (%(until)s::timestamptz IS NULL OR at < %(until)s)
 ORDER BY line LIMIT %(limit)s
 
 -- name: last_logs
--- purpose: read the last lines of a run, newest first
+-- purpose: read the last lines of a run, or of its batch, newest first
 SELECT line, at, attempt, step_id AS "stepId", stream, text
-FROM run_logs WHERE run_id = %(run)s AND line > %(after)s
+FROM run_logs
+WHERE run_id = coalesce((SELECT r.batch_id FROM runs r WHERE r.id = %(run)s), %(run)s) AND line > %(after)s
   AND (%(since)s::timestamptz IS NULL OR at >= %(since)s) AND (%(until)s::timestamptz IS NULL OR at < %(until)s)
 ORDER BY line DESC LIMIT %(limit)s
 
@@ -638,11 +678,33 @@ SELECT n.asset_id AS "assetId", n.partition_key AS "partitionKey", n.sequence AS
 FROM snapshots n
 LEFT JOIN workflows w ON w.id = n.workflow_id
 LEFT JOIN heads h ON h.asset_id = n.asset_id AND h.partition_key = n.partition_key AND h.sequence = n.sequence
+  AND h.retired_at IS NULL
 WHERE n.asset_id = %(asset)s
+  AND (%(partition)s::text IS NULL OR n.partition_key = %(partition)s) AND (n.changed OR NOT %(changed)s)
   AND (%(version)s::bigint IS NULL OR n.sequence = %(version)s)
   AND (%(before)s::bigint IS NULL OR n.sequence < %(before)s)
+  AND (%(table_version)s::bigint IS NULL OR n.table_version <= %(table_version)s)
   AND (NOT %(head)s OR h.sequence IS NOT NULL)
-ORDER BY n.sequence DESC
+-- Of a version of the table, the publication that made it: later ones with equal rows have its number too.
+ORDER BY CASE WHEN %(table_version)s::bigint IS NOT NULL THEN n.table_version END DESC,
+         CASE WHEN %(table_version)s::bigint IS NOT NULL THEN -n.sequence ELSE n.sequence END DESC
+LIMIT %(limit)s
+
+-- name: table_parts
+-- purpose: read where the rows of the partitions of a table are, at a version of the table or now
+WITH part AS MATERIALIZED (
+    SELECT h.partition_key, h.sequence FROM heads h
+    WHERE h.asset_id = %(asset)s AND h.partition_key <> '' AND h.retired_at IS NULL AND %(version)s::bigint IS NULL
+    UNION ALL
+    (SELECT DISTINCT ON (x.partition_key) x.partition_key, x.sequence FROM snapshots x
+     WHERE x.asset_id = %(asset)s AND x.partition_key <> '' AND x.table_version <= %(version)s
+     ORDER BY x.partition_key, x.table_version DESC, x.sequence)
+)
+SELECT s.partition_key, s.sequence, s.location, freshline_parts(s) AS parts, s.rows, s.bytes, s.table_version,
+       s.produced_at, s.gone_at
+FROM part p JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (%(asset)s, p.partition_key, p.sequence)
+WHERE NOT s.retired
+ORDER BY s.partition_key
 LIMIT %(limit)s
 
 -- name: workers

@@ -27,12 +27,14 @@ WITH room AS MATERIALIZED (
             AND (r.quiet IS NULL OR freshline_now() < lower(r.quiet) OR (r.attempt > 0 AND freshline_now() >= upper(r.quiet)))
             AND r.project = %(project)s
             AND r.pool = room.pool
+            AND (r.not_before IS NULL OR r.not_before <= freshline_now())
             AND (r.code_hash IS NULL OR r.code_hash = %(code_hash)s)
             AND (%(spark)s OR NOT r.needs_spark)
             AND NOT EXISTS (SELECT FROM runs x WHERE x.workflow_id = r.workflow_id AND x.partition_key = r.partition_key
                                AND x.status = 'running')
             AND (w.max_concurrency IS NULL
-                 OR w.max_concurrency > (SELECT count(*) FROM runs x WHERE x.workflow_id = w.id AND x.status = 'running'))
+                 OR w.max_concurrency > (SELECT count(*) FROM runs x WHERE x.workflow_id = w.id AND x.status = 'running'
+                                            AND (x.batch_id IS NULL OR x.batch_id = x.id))) -- a batch counts once
           ORDER BY r.urgency, r.id LIMIT %(first)s) q
 ), candidate AS MATERIALIZED (
     -- By id, because a join could read the whole queue.
@@ -67,10 +69,57 @@ WITH room AS MATERIALIZED (
       FROM claimed c JOIN workflows w ON w.id = c.workflow_id
 )
 SELECT c.id, c.workflow_id, w.slug, c.partition_key, c.version, c.attempt, v.definition, c.parameters, c.trigger,
-       c.pins, v.job_fingerprint, c.code_hash
+       c.pins, v.job_fingerprint, c.code_hash, c.trigger_type, c.batch_most
   FROM claimed c
   JOIN workflows w ON w.id = c.workflow_id
   JOIN workflow_versions v ON (v.workflow_id, v.version) = (c.workflow_id, c.version)
+
+-- name: batch_limit
+-- purpose: read how many partitions one run of a backfill may compute
+SELECT batch FROM backfills WHERE id = %(backfill)s
+
+-- name: batch_candidates
+-- purpose: lock queued runs of the same backfill, workflow and version as a run that was just claimed, in the backfill's order
+-- Runs that were in a batch that failed are together only with others of the same limit: each partition is in few such batches.
+SELECT r.id::text, r.partition_key, r.pins
+  FROM runs l
+  JOIN backfills b ON b.id = (l.trigger ->> 'backfillId')::uuid
+  JOIN runs r ON r.trigger ->> 'backfillId' = l.trigger ->> 'backfillId' AND r.trigger_type = 'backfill' AND r.status = 'queued'
+ WHERE l.id = %(run)s
+   AND (r.workflow_id, r.version, r.project, r.pool, r.needs_spark, r.parameters)
+       = (l.workflow_id, l.version, l.project, l.pool, l.needs_spark, l.parameters)
+   AND r.code_hash IS NOT DISTINCT FROM l.code_hash
+   AND r.batch_most IS NOT DISTINCT FROM l.batch_most
+   AND (r.not_before IS NULL OR r.not_before <= freshline_now())
+   AND (r.quiet IS NULL OR freshline_now() < lower(r.quiet) OR (r.attempt > 0 AND freshline_now() >= upper(r.quiet)))
+   AND NOT EXISTS (SELECT FROM runs x WHERE x.workflow_id = r.workflow_id AND x.partition_key = r.partition_key
+                      AND x.status = 'running')
+ ORDER BY CASE WHEN b.newest_first THEN r.partition_key END DESC, r.partition_key
+ LIMIT %(most)s
+   FOR UPDATE OF r SKIP LOCKED
+
+-- name: join_batch
+-- purpose: let runs belong to the batch of a run that was just claimed; each gets its next attempt, and none takes a slot
+WITH leader AS (
+    UPDATE runs SET batch_id = id, batch_size = %(size)s WHERE id = %(run)s RETURNING *
+), joined AS (
+    UPDATE runs r
+       SET status = 'running', attempt = r.attempt + 1, worker_id = l.worker_id, slot = NULL, concurrency_slot = NULL,
+           lease_until = l.lease_until, started_at = coalesce(r.started_at, m.now), batch_id = l.id, batch_size = %(size)s
+      FROM leader l, (SELECT freshline_now() AS now) m
+     WHERE r.id = ANY (%(members)s::uuid[])
+    RETURNING r.*
+), noted AS (
+    INSERT INTO workflow_partitions (workflow_id, partition_key, started_at)
+    SELECT workflow_id, partition_key, started_at FROM joined ORDER BY partition_key
+    ON CONFLICT (workflow_id, partition_key) DO UPDATE SET started_at = excluded.started_at
+)
+INSERT INTO events (id, time, type, subject, data)
+SELECT freshline_id(), freshline_now(), 'workflow.run.started', w.slug,
+       jsonb_build_object('workflowSlug', w.slug, 'workflowId', w.id, 'runId', j.id, 'attempt', j.attempt,
+                          'partitionKey', j.partition_key, 'trigger', j.trigger)
+  FROM joined j JOIN workflows w ON w.id = j.workflow_id
+ ORDER BY j.partition_key
 
 -- name: pinned_inputs
 -- purpose: read the snapshots that a run is pinned to, with their locations
@@ -89,6 +138,7 @@ SELECT s.asset_id, s.partition_key, s.sequence, s.data_version, s.location, s.pa
                               ORDER BY x.partition_key, x.change DESC) n) p
   JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (p.asset_id, p.partition_key, p.sequence)
   JOIN assets a ON a.id = s.asset_id
+ WHERE NOT s.retired -- what all partitions were, without those that had been removed
  ORDER BY s.asset_id, s.partition_key
 
 -- name: partitioned_inputs
@@ -100,7 +150,7 @@ SELECT a.id, s.*
              s.base_version, s.rows, s.bytes, s.change, freshline_parts(s) AS parts, NULL::bigint AS delivery,
              NULL::jsonb AS path_declaration
         FROM heads h JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
-       WHERE h.asset_id = a.id AND NOT a.id = ANY (%(read)s) AND s.location IS NOT NULL
+       WHERE h.asset_id = a.id AND NOT a.id = ANY (%(read)s) AND s.location IS NOT NULL AND h.retired_at IS NULL
        ORDER BY h.produced_at DESC LIMIT 1) s ON true
  WHERE a.id = ANY (%(assets)s) AND a.partitioning IS NOT NULL
 
@@ -124,12 +174,14 @@ SELECT x.item FROM (
 -- so that every attempt finds the same. With each comes how far it had read its inputs; a forgotten snapshot counts as the
 -- newest one before it.
 WITH own AS MATERIALIZED (
-    SELECT a.id AS asset_id,
-           coalesce(h.sequence, (SELECT max(x.sequence) FROM snapshots x
-                                  WHERE x.asset_id = a.id AND x.partition_key = %(partition)s
-                                    AND x.workflow_id = %(workflow)s)) AS sequence
+    SELECT a.id AS asset_id, k.partition_key,
+           CASE WHEN h.retired_at IS NULL
+                THEN coalesce(h.sequence, (SELECT max(x.sequence) FROM snapshots x
+                                            WHERE x.asset_id = a.id AND x.partition_key = k.partition_key
+                                              AND x.workflow_id = %(workflow)s)) END AS sequence
       FROM assets a
-      LEFT JOIN heads h ON h.asset_id = a.id AND h.partition_key = %(partition)s AND a.producer_id = %(workflow)s
+     CROSS JOIN unnest(%(partitions)s::text[]) AS k (partition_key)
+      LEFT JOIN heads h ON h.asset_id = a.id AND h.partition_key = k.partition_key AND a.producer_id = %(workflow)s
      WHERE a.id = ANY (%(outputs)s)
 )
 SELECT s.asset_id, s.partition_key, s.sequence, s.data_version, s.location, s.payload, s.table_version, s.schema,
@@ -148,8 +200,8 @@ SELECT s.asset_id, s.partition_key, s.sequence, s.data_version, s.location, s.pa
                  AND x.sequence <= (i.value ->> 'sequence')::bigint
                ORDER BY x.table_version DESC, x.sequence DESC LIMIT 1) p ON true) AS positions
   FROM own
-  JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (own.asset_id, %(partition)s, own.sequence)
- ORDER BY s.asset_id
+  JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (own.asset_id, own.partition_key, own.sequence)
+ ORDER BY s.asset_id, s.partition_key
 
 -- name: finished_steps
 -- purpose: read the steps that earlier attempts of the run finished; a new attempt continues after them
@@ -163,21 +215,56 @@ SELECT session::text FROM run_steps
 
 -- name: renew_leases
 -- purpose: extend the leases that this worker still holds; runs that are not returned are lost
-UPDATE runs r SET lease_until = m.now + %(lease_ms)s * interval '1 ms', progress = coalesce(n.progress, r.progress)
-  FROM jsonb_to_recordset(%(held)s) AS n (id uuid, attempt integer, progress jsonb), (SELECT freshline_now() AS now) m
- WHERE r.id = n.id AND r.attempt = n.attempt AND r.status = 'running'
-RETURNING r.id::text, r.attempt, r.cancel_at IS NOT NULL AS cancel
+-- The other runs of a batch have the lease of their leader. Rows are locked in the order of docs/semantics.md#R11.2.
+WITH held AS (
+    SELECT * FROM jsonb_to_recordset(%(held)s) AS n (id uuid, attempt integer, progress jsonb)
+), locked AS MATERIALIZED (
+    SELECT r.id FROM runs r
+     WHERE (r.id IN (SELECT id FROM held) OR r.batch_id IN (SELECT id FROM held)) AND r.status = 'running'
+     ORDER BY r.workflow_id, r.partition_key, r.id FOR UPDATE
+), renewed AS (
+    UPDATE runs r SET lease_until = m.now + %(lease_ms)s * interval '1 ms', progress = coalesce(n.progress, r.progress)
+      FROM held n, (SELECT freshline_now() AS now) m
+     WHERE r.id = n.id AND r.attempt = n.attempt AND r.status = 'running' AND r.id IN (SELECT id FROM locked)
+    RETURNING r.id, r.attempt, r.cancel_at, r.lease_until, r.batch_id
+), members AS (
+    UPDATE runs r SET lease_until = l.lease_until
+      FROM renewed l
+     WHERE r.batch_id = l.batch_id AND r.id <> l.id AND r.status = 'running'
+    RETURNING r.batch_id, r.cancel_at
+)
+SELECT l.id::text, l.attempt,
+       l.cancel_at IS NOT NULL
+       OR EXISTS (SELECT FROM members m WHERE m.batch_id = l.batch_id AND m.cancel_at IS NOT NULL) AS cancel
+  FROM renewed l
+
+-- name: lock_batch
+-- purpose: lock all runs of a batch, in the order of docs/semantics.md#R11.2; none of a run that is alone
+SELECT FROM runs WHERE batch_id = %(run)s AND status = 'running' ORDER BY workflow_id, partition_key, id FOR UPDATE
 
 -- name: lock_run
 -- purpose: lock a run under its fencing token before a write; no row: another attempt owns it
-SELECT r.id, r.workflow_id, r.partition_key, r.trigger_type, r.trigger, r.pins, r.mixed, r.round, r.origin, r.epoch, r.cause,
+SELECT r.id, r.attempt, r.workflow_id, r.partition_key, r.trigger_type, r.trigger, r.pins, r.mixed, r.round, r.origin, r.epoch, r.cause,
        r.version,
-       r.cancel_at,
+       r.cancel_at, r.batch_id, r.batch_size,
        w.slug, w.policy, r.parameters, (SELECT freshline_now()) AS now, cardinality(r.crashed) AS crashes,
        -- Workers only take runs of their own code: with the project's former code a run would wait forever.
        coalesce(r.code_hash <> p.code_hash, false) OR w.retired_at IS NOT NULL AS outdated
   FROM runs r JOIN workflows w ON w.id = r.workflow_id JOIN projects p ON p.name = r.project
  WHERE r.id = %(run)s AND r.attempt = %(attempt)s AND r.status = 'running'
+   FOR UPDATE OF r
+
+-- name: lock_members
+-- purpose: read the other runs of a batch, which are locked, in the order of their partitions
+SELECT r.id, r.attempt, r.workflow_id, r.partition_key, r.trigger_type, r.trigger, r.pins, r.mixed, r.round, r.origin, r.epoch, r.cause,
+       r.version,
+       r.cancel_at, r.batch_id, r.batch_size,
+       w.slug, w.policy, r.parameters, (SELECT freshline_now()) AS now, cardinality(r.crashed) AS crashes,
+       -- Workers only take runs of their own code: with the project's former code a run would wait forever.
+       coalesce(r.code_hash <> p.code_hash, false) OR w.retired_at IS NOT NULL AS outdated
+  FROM runs r JOIN workflows w ON w.id = r.workflow_id JOIN projects p ON p.name = r.project
+ WHERE r.batch_id = %(run)s AND r.id <> %(run)s AND r.status = 'running'
+ ORDER BY r.partition_key
    FOR UPDATE OF r
 
 -- name: begin_step
@@ -217,10 +304,12 @@ SELECT h.asset_id FROM heads h
 
 -- name: owned_outputs
 -- purpose: read the assets that the workflow owns; a separate statement, which sees the changes that the locks waited for
-SELECT a.id, a.step_id, a.declaration, h.sequence, h.last_sequence, h.data_version, h.table_version, v.last_version,
+-- A head of which retention removed the data has only a last sequence.
+SELECT a.id, a.step_id, a.declaration, h.sequence, k.last_sequence, h.data_version, h.table_version, v.last_version,
        v.last_schema, s.location, s.schema, s.rows, s.bytes, s.base_version, s.inputs, t.expired_at AS overdue_at
   FROM assets a
-  LEFT JOIN heads h ON h.asset_id = a.id AND h.partition_key = %(partition)s
+  LEFT JOIN heads k ON k.asset_id = a.id AND k.partition_key = %(partition)s
+  LEFT JOIN LATERAL (SELECT k.* WHERE k.retired_at IS NULL) h ON true
   LEFT JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
   LEFT JOIN timers t ON t.asset_id = a.id AND t.partition_key = %(partition)s AND t.kind = 'overdue'
   LEFT JOIN LATERAL (SELECT x.table_version AS last_version,
@@ -242,17 +331,21 @@ SELECT asset_id FROM heads WHERE asset_id = ANY (%(assets)s) AND partition_key =
 
 -- name: number_changes
 -- purpose: take the next number of each asset whose partitions get new heads, and move its digest; before the heads move
-INSERT INTO asset_digests AS d (asset_id, change, keys, digest, changed_at)
-SELECT r.asset_id, 1, count(*) FILTER (WHERE h.asset_id IS NULL),
-       sum(freshline_digest(r.partition_key, r.data_version) - coalesce(freshline_digest(h.partition_key, h.data_version), 0)),
-       max(r.produced_at)
+-- A partition that retention had removed and that is built again is one that is there again.
+INSERT INTO asset_digests AS d (asset_id, change, keys, digest, changed_at, retired_keys, retired_digest)
+SELECT r.asset_id, 1, count(*) FILTER (WHERE h.asset_id IS NULL OR h.retired_at IS NOT NULL),
+       sum(freshline_digest(r.partition_key, r.data_version)
+           - CASE WHEN h.retired_at IS NULL THEN coalesce(freshline_digest(h.partition_key, h.data_version), 0) ELSE 0 END),
+       max(r.produced_at), count(*) FILTER (WHERE h.retired_at IS NOT NULL),
+       coalesce(sum(freshline_digest(h.partition_key, h.data_version)) FILTER (WHERE h.retired_at IS NOT NULL), 0)
   FROM jsonb_to_recordset(%(rows)s) AS r (asset_id text, partition_key text, data_version text, produced_at timestamptz)
   LEFT JOIN heads h ON (h.asset_id, h.partition_key) = (r.asset_id, r.partition_key)
  GROUP BY r.asset_id
  ORDER BY r.asset_id
 ON CONFLICT (asset_id) DO UPDATE
    SET change = d.change + 1, keys = d.keys + excluded.keys, digest = d.digest + excluded.digest,
-       changed_at = greatest(d.changed_at, excluded.changed_at)
+       changed_at = greatest(d.changed_at, excluded.changed_at), retired_keys = d.retired_keys - excluded.retired_keys,
+       retired_digest = d.retired_digest - excluded.retired_digest
 RETURNING asset_id, change
 
 -- name: insert_snapshots
@@ -260,17 +353,17 @@ RETURNING asset_id, change
 INSERT INTO snapshots (asset_id, partition_key, sequence, data_version, changed, table_version, base_version, location,
                        schema, rows, bytes, checks, difference, workflow_id, run_id, attempt, step_id, produced_at,
                        expires_at, inputs, sources, mixed, mixed_from, payload, event_id, report_key, report_sequence,
-                       delivery, origin, change)
+                       delivery, origin, change, retired)
 SELECT asset_id, partition_key, sequence, data_version, changed, table_version, base_version, location, schema, rows,
        bytes, checks, difference, workflow_id, run_id, attempt, step_id, produced_at, expires_at, coalesce(inputs, '{}'),
        coalesce(sources, '{}'), coalesce(mixed, false), coalesce(mixed_from, '{}'), payload, event_id, report_key,
-       report_sequence, delivery, origin, change
+       report_sequence, delivery, origin, change, coalesce(retired, false)
   FROM jsonb_to_recordset(%(rows)s) AS r (
         asset_id text, partition_key text, sequence bigint, data_version text, changed boolean, table_version bigint,
         base_version bigint, location jsonb, schema jsonb, rows bigint, bytes bigint, checks jsonb, difference jsonb,
         workflow_id bigint, run_id uuid, attempt integer, step_id text, produced_at timestamptz, expires_at timestamptz,
         inputs jsonb, sources jsonb, mixed boolean, mixed_from jsonb, payload jsonb, event_id uuid, report_key text,
-        report_sequence bigint, delivery bigint, origin timestamptz, change bigint)
+        report_sequence bigint, delivery bigint, origin timestamptz, change bigint, retired boolean)
  ORDER BY asset_id
 
 -- name: note_commits
@@ -294,6 +387,7 @@ SELECT asset_id, partition_key, sequence, sequence, data_version, table_version,
  ORDER BY asset_id
 ON CONFLICT (asset_id, partition_key) DO UPDATE
    SET last_sequence = excluded.sequence,
+       retired_at = CASE WHEN %(late)s THEN h.retired_at END,
        sequence = CASE WHEN %(late)s THEN h.sequence ELSE excluded.sequence END,
        data_version = CASE WHEN %(late)s THEN h.data_version ELSE excluded.data_version END,
        table_version = CASE WHEN %(late)s THEN h.table_version ELSE excluded.table_version END,
@@ -326,7 +420,7 @@ ON CONFLICT (workflow_id, partition_key) DO UPDATE
    SET consumed_versions = excluded.consumed_versions, job_fingerprint = excluded.job_fingerprint, succeeded_at = excluded.succeeded_at,
        cause_repeats = CASE WHEN p.success_cause = excluded.success_cause THEN p.cause_repeats + 1 ELSE 1 END,
        success_cause = excluded.success_cause, failures = 0, eligible_at = NULL, breaker_at = NULL, probed_versions = NULL,
-       canceled = NULL, accepted = excluded.accepted, round = excluded.round, epoch = excluded.epoch, waited_ms = 0, mixed = excluded.mixed,
+       canceled = NULL, declined = NULL, accepted = excluded.accepted, round = excluded.round, epoch = excluded.epoch, waited_ms = 0, mixed = excluded.mixed,
        runs_avoided = p.runs_avoided + excluded.runs_avoided
 RETURNING (SELECT o.breaker_at FROM workflow_partitions o
             WHERE o.workflow_id = %(workflow)s AND o.partition_key = %(partition)s) AS closed_breaker,
@@ -372,11 +466,24 @@ UPDATE runs SET status = %(status)s, finished_at = freshline_now(), lease_until 
 
 -- name: return_run
 -- purpose: queue a run again on the same pins
-UPDATE runs SET status = 'queued', lease_until = NULL, worker_id = NULL, progress = NULL,
+UPDATE runs SET status = 'queued', lease_until = NULL, worker_id = NULL, progress = NULL, batch_id = NULL, batch_size = NULL,
                 crashed = crashed || %(crashed)s::integer[],
                 quiet = CASE WHEN %(quiet_from)s::timestamptz IS NOT NULL
                              THEN tstzrange(%(quiet_from)s::timestamptz, %(quiet_until)s::timestamptz) END
  WHERE id = %(run)s
+
+-- name: halve_run
+-- purpose: queue a run of a batch that failed again; its next batch is half as large
+UPDATE runs SET status = 'queued', lease_until = NULL, worker_id = NULL, progress = NULL, batch_id = NULL, batch_size = NULL,
+                crashed = '{}', batch_most = %(most)s, not_before = %(not_before)s,
+                quiet = CASE WHEN %(quiet_from)s::timestamptz IS NOT NULL
+                             THEN tstzrange(%(quiet_from)s::timestamptz, %(quiet_until)s::timestamptz) END
+ WHERE id = %(run)s
+
+-- name: drop_steps
+-- purpose: forget what the steps of a batch have staged: its runs may be in other batches next
+UPDATE run_steps SET status = 'lost', outputs = NULL, finished_at = coalesce(finished_at, freshline_now())
+ WHERE run_id = %(run)s AND status IN ('running', 'succeeded')
 
 -- name: excuse_run
 -- purpose: record that the worker of this attempt lost its lease but did not crash
@@ -387,6 +494,7 @@ UPDATE runs SET crashed = array_remove(crashed, %(attempt)s::integer)
 -- purpose: find runs whose worker did not renew the lease
 SELECT r.id::text, r.attempt FROM runs r
  WHERE r.status = 'running' AND r.lease_until < (SELECT freshline_now())
+   AND (r.batch_id IS NULL OR r.batch_id = r.id) -- a leader brings the others of its batch along
  ORDER BY r.lease_until LIMIT %(batch)s FOR UPDATE SKIP LOCKED
 
 -- name: run_status
@@ -401,7 +509,8 @@ SELECT DISTINCT v.needs_spark FROM workflows w
 
 -- name: locations
 -- purpose: read where the data of a run's published outputs is
-SELECT location FROM snapshots WHERE run_id = %(run)s AND location IS NOT NULL
+SELECT location FROM snapshots
+ WHERE run_id = ANY (ARRAY(SELECT id FROM runs WHERE batch_id = %(run)s) || %(run)s::uuid) AND location IS NOT NULL
 
 -- name: secret_names
 -- purpose: read the names of the variables that workflows and watches declare as secrets, and of those that hold addresses of alerts

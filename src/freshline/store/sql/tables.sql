@@ -36,10 +36,12 @@ UPDATE table_commits SET eligible_at = freshline_now() + interval '1 s'
 
 -- name: versions
 -- purpose: read a range of versions of a table, with what each added
-SELECT DISTINCT ON (table_version) table_version, base_version, partition_key, sequence, produced_at, schema, location, gone_at
+-- A batch publishes several partitions in one version, and retention removes several with one.
+SELECT DISTINCT ON (table_version, partition_key) table_version, base_version, partition_key, sequence, produced_at, schema,
+       location, gone_at, retired
   FROM snapshots
  WHERE asset_id = %(asset)s AND table_version BETWEEN %(first)s AND %(last)s
- ORDER BY table_version, sequence
+ ORDER BY table_version, partition_key, sequence
 
 -- name: table_at
 -- purpose: read what a version of a table consists of: of each partition, or of one, its newest version up to then
@@ -48,11 +50,11 @@ WITH part AS MATERIALIZED (
      WHERE asset_id = %(asset)s AND table_version <= %(version)s AND (%(key)s::text IS NULL OR partition_key = %(key)s)
      ORDER BY partition_key, table_version DESC, sequence
 )
-SELECT DISTINCT ON (s.table_version) s.table_version, s.base_version, s.partition_key, s.sequence, s.produced_at, s.schema,
-       s.location, s.gone_at
+SELECT DISTINCT ON (s.table_version, s.partition_key) s.table_version, s.base_version, s.partition_key, s.sequence,
+       s.produced_at, s.schema, s.location, s.gone_at, s.retired
   FROM part p JOIN snapshots s ON s.asset_id = %(asset)s AND s.partition_key = p.partition_key
                               AND s.table_version BETWEEN p.base_version AND p.table_version
- ORDER BY s.table_version, s.sequence
+ ORDER BY s.table_version, s.partition_key, s.sequence
 
 -- name: logged_tables
 -- purpose: read a page of tables with their newest versions and the lowest ones that are not in their Delta logs yet
@@ -66,7 +68,7 @@ SELECT a.id AS asset, n.number AS newest,
 
 -- name: table_head
 -- purpose: lock an asset that has a table, with the number of its newest version and the columns of the whole table
-SELECT a.id, a.producer_id, a.declaration, h.sequence, h.last_sequence, h.data_version, t.table_version, t.schema
+SELECT a.id, a.producer_id, a.declaration, h.sequence, h.last_sequence, h.data_version, h.retired_at, t.table_version, t.schema
   FROM assets a
   LEFT JOIN heads h ON h.asset_id = a.id AND h.partition_key = %(partition)s
   LEFT JOIN LATERAL (SELECT s.table_version, coalesce(s.location -> 'tableSchema', s.schema) AS schema FROM snapshots s
@@ -98,7 +100,7 @@ SELECT s.*, freshline_parts(s) AS parts,
          WHERE x.asset_id = s.asset_id AND x.partition_key = s.partition_key
            AND x.table_version BETWEEN s.base_version AND s.table_version) AS all_files
   FROM snapshots s
- WHERE s.asset_id = %(asset)s AND s.partition_key = %(partition)s AND s.table_version <= %(version)s
+ WHERE s.asset_id = %(asset)s AND s.partition_key = %(partition)s AND s.table_version <= %(version)s AND NOT s.retired
  ORDER BY s.table_version DESC, s.sequence LIMIT 1
 
 -- name: partitioning
@@ -119,9 +121,12 @@ WITH page AS MATERIALIZED (
 ), clock AS MATERIALIZED (
     SELECT freshline_now() AS now
 ), version AS MATERIALIZED (
-    SELECT v.*, row_number() OVER newest AS rank, lag(v.since) OVER newest AS replaced_at
+    SELECT v.*, row_number() OVER newest AS rank, lag(v.since) OVER newest AS replaced_at,
+           -- What retention removed is not one of the newest versions that are kept.
+           v.table_version < coalesce(max(v.table_version) FILTER (WHERE v.retired)
+                                      OVER (PARTITION BY v.asset_id, v.partition_key), 0) AS removed
       FROM (SELECT s.asset_id, s.partition_key, s.table_version, min(s.base_version) AS base_version,
-                   min(s.produced_at) AS since
+                   min(s.produced_at) AS since, bool_or(s.retired) AS retired
               FROM page p JOIN snapshots s ON s.asset_id = p.id
              WHERE s.table_version IS NOT NULL AND s.gone_at IS NULL
              GROUP BY s.asset_id, s.partition_key, s.table_version) v
@@ -129,11 +134,19 @@ WITH page AS MATERIALIZED (
 ), needed AS MATERIALIZED (
     SELECT v.asset_id, v.partition_key, v.base_version, v.table_version
       FROM version v JOIN page p ON p.id = v.asset_id, clock c
-     WHERE v.rank <= p.versions OR v.replaced_at > c.now - p.age_ms * interval '1 ms'
+     WHERE (v.rank <= p.versions AND NOT v.removed) OR v.replaced_at > c.now - p.age_ms * interval '1 ms'
     UNION ALL
     SELECT s.asset_id, s.partition_key, s.base_version, s.table_version
       FROM page p JOIN heads h ON h.asset_id = p.id
       JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
+     WHERE h.retired_at IS NULL
+    UNION ALL -- a pin of all partitions as one: of each, the head that it had then
+    SELECT s.asset_id, s.partition_key, s.base_version, s.table_version
+      FROM runs r CROSS JOIN jsonb_each(r.pins) i JOIN page p ON i.key = p.id || '@'
+     CROSS JOIN LATERAL (SELECT DISTINCT ON (x.partition_key) x.* FROM snapshots x
+                          WHERE x.asset_id = p.id AND x.change <= (i.value ->> 'sequence')::bigint
+                          ORDER BY x.partition_key, x.change DESC) s
+     WHERE r.status IN ('queued', 'running') AND s.table_version IS NOT NULL
     UNION ALL
     SELECT s.asset_id, s.partition_key, s.base_version, s.table_version
       FROM runs r CROSS JOIN jsonb_each(r.pins) i JOIN page p ON p.id = freshline_asset(i.key)
@@ -172,6 +185,15 @@ SELECT DISTINCT n.asset_id, n.partition_key, n.sequence
  CROSS JOIN LATERAL (SELECT s.base_version, s.table_version FROM snapshots s
                       WHERE s.asset_id = n.asset_id AND s.partition_key = n.partition_key
                         AND s.sequence = (r.pins -> f.name ->> 'sequence')::bigint LIMIT 1) s
+ WHERE n.table_version BETWEEN s.base_version AND s.table_version
+UNION -- a pin of all partitions as one
+SELECT n.asset_id, n.partition_key, n.sequence
+  FROM jsonb_to_recordset(%(rows)s) AS n (asset_id text, partition_key text, sequence bigint, table_version bigint)
+  JOIN runs r ON r.status IN ('queued', 'running') AND r.pins ? (n.asset_id || '@')
+ CROSS JOIN LATERAL (SELECT x.base_version, x.table_version FROM snapshots x
+                      WHERE x.asset_id = n.asset_id AND x.partition_key = n.partition_key
+                        AND x.change <= (r.pins -> (n.asset_id || '@') ->> 'sequence')::bigint
+                      ORDER BY x.change DESC LIMIT 1) s
  WHERE n.table_version BETWEEN s.base_version AND s.table_version
 
 -- name: spare

@@ -103,7 +103,7 @@ class Tables:
             restored = connection.execute(found, {**where, "version": version}).fetchone()
             _refuse(reference(asset_id, key), version, restored)
             assert restored is not None  # noqa: S101 - refused otherwise
-            if restored["data_version"] == head["data_version"]:
+            if restored["data_version"] == head["data_version"] and head["retired_at"] is None:
                 return _rolled_back(head, changed=False)
             row = _restored_row(connection, head, restored, version)
             with audit.changing(
