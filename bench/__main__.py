@@ -37,6 +37,7 @@ EXTRA = {  # not in `all`: they take too long
     "endurance": "bench.endurance",
     "deliveries": "bench.deliveries",
     "partitions": "bench.partitions",
+    "backfill": "bench.backfill",
 }
 PEERS = "peers"  # not in `all`: it downloads the other systems
 

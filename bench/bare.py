@@ -1,7 +1,7 @@
 """A Spark session without Freshline in its own process: `python -m bench.bare` reads queries and writes Parquet.
 
 An input line is `DIRECTORY HOW QUERY`, its answer `took SECONDS`; Java prints the other lines. `HOW` is `own` (Spark's
-own write options) or `raw` (the write options of Freshline's steps).
+own write options), `raw` (the write options of Freshline's steps) or `by=COLUMN` (a directory for each value).
 """
 
 from __future__ import annotations
@@ -36,11 +36,20 @@ class Bare:
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, env=dict(os.environ)
             )
 
-    def write(self, query: str, *, raw: bool = False) -> float:
-        """Return the seconds to write one query to a new directory, which is then removed. `raw`: as steps write."""
+    @property
+    def pid(self) -> int:
+        """The id of the process; Spark is its child."""
+        return self._process.pid
+
+    def write(self, query: str, *, raw: bool = False, by: str | None = None) -> float:
+        """Return the seconds to write one query to a new directory, which is then removed.
+
+        `raw`: as steps write. `by`: with a directory for each value of this column.
+        """
         directory = self._home / f"out-{next(self._numbers)}"
         into, out = self._pipe(self._process.stdin), self._pipe(self._process.stdout)
-        into.write(f"{directory} {'raw' if raw else 'own'} {query}\n")
+        how = f"by={by}" if by else "raw" if raw else "own"
+        into.write(f"{directory} {how} {query}\n")
         into.flush()
         answer = next((line for line in out if line.startswith(TOOK)), None)
         assert answer, f"the bare session ended: {(self._home / 'bare.log').read_text()[-2000:]}"
@@ -69,7 +78,9 @@ def serve(home: Path, *, plain: bool) -> None:
         directory, how, query = line.rstrip("\n").split(" ", 2)
         began = time.perf_counter()
         table = spark.sql(query)
-        table.write.mode("error").options(**(_write_options(table) if how == "raw" else {})).parquet(directory)
+        writer = table.write.mode("error").options(**(_write_options(table) if how == "raw" else {}))
+        column = how.removeprefix("by=")
+        (writer if column == how else writer.partitionBy(column)).parquet(directory)
         sys.stdout.write(f"{TOOK}{time.perf_counter() - began}\n")
         sys.stdout.flush()
     spark.stop()

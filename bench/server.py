@@ -143,12 +143,12 @@ class Listener:
         """Notify the processes that wait for this topic."""
         self._connection.execute("SELECT pg_notify(%s, %s)", [CHANNEL, topic])
 
-    def until(self, topic: str, query: str, *parameters: Any) -> float:
+    def until(self, topic: str, query: str, *parameters: Any, timeout_s: float = TIMEOUT_S) -> float:
         """Return the time at which the query's first value is true; read it on each notification, or after a while."""
-        deadline = time.perf_counter() + TIMEOUT_S
+        deadline = time.perf_counter() + timeout_s
         while not self.value(query, *parameters):
             if time.perf_counter() > deadline:
-                raise AssertionError(f"the condition did not become true within {TIMEOUT_S:g} s: {query} {parameters}")
+                raise AssertionError(f"the condition did not become true within {timeout_s:g} s: {query} {parameters}")
             self._wait_for(topic)
         return time.perf_counter()
 

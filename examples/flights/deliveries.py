@@ -70,6 +70,12 @@ class Deliveries:
         for name in DAILY if wanted else ():
             self._known[name] |= _rows(name, wanted)
 
+    def flights(self, days: Iterable[date]) -> Days:
+        """Return the flights of some days, each with the header first."""
+        wanted = list(days)
+        self.fetch(wanted)
+        return {day: self._known["flights"][day] for day in wanted}
+
     def arrive(self, days: Iterable[date]) -> list[Report]:
         """Deliver the flights and the weather of more days."""
         wanted = list(days)

@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from deliveries import Deliveries, Report
-from demo_support.activity import Activity
+from demo_support.activity import Activity, Entry
+from demo_support.hourly_chapter import HourlyChapter, Told
 from demo_support.processes import Failed, Processes, call, environment
 from demo_support.screen import Screen
 from demo_support.summary import Update, effects, levels, summary_rows, summary_sentences
@@ -75,7 +76,7 @@ class Demo:
         self._levels = levels(store.reader.graph())
         self._activity = Activity(store.reader)
         self._updates: list[Update] = []
-        self._start = datetime.now(UTC)
+        self._start = self._ended = datetime.now(UTC)
         self._deadline = self._start + timedelta(seconds=deadline_s)
 
     def play(self, updates: int | None) -> None:
@@ -86,10 +87,16 @@ class Demo:
         with self._screen.live():
             for arrival in islice(self._arrivals(), updates):
                 self._update(arrival)
+        self._ended = datetime.now(UTC)
+
+    def play_hours(self) -> None:
+        """Play the chapter about partitions, with the days that arrived first."""
+        told = Told(self._screen.heading, self._print, self._print_entry, self._wait)
+        HourlyChapter(self._project, self._store, told).play(self._deliveries.flights([*FIRST, STORM, AFTER]))
 
     def print_results(self) -> None:
         """Print what happened: counted from the rows of the store, measured by the database's clock."""
-        found = effects(self._store.reader, self._updates)
+        found = effects(self._store.reader, self._updates, self._ended)
         self._screen.heading("What happened, from the store")
         self._screen.table(UPDATES, summary_rows(found))
         for line in summary_sentences(found):
@@ -134,7 +141,7 @@ class Demo:
         states = {one["assetId"]: one["state"] for one in status["assets"] if one["assetId"] in self._levels}
         late = [f"{asset} is {state}" for asset, state in states.items() if state != "fresh"]
         for one in self._activity.poll():
-            self._print(one.kind, one.name, one.text, one.style, at=one.at)
+            self._print_entry(one)
         self._screen.assets(status, self._levels)
         if late and datetime.now(UTC) > self._deadline:
             limit = (self._deadline - self._start).total_seconds()
@@ -153,6 +160,17 @@ class Demo:
 
         return end
 
+    def _wait(self, true: Callable[[], bool], what: str) -> None:
+        """Wait until a function returns true."""
+        while not true():
+            self._processes.check()
+            if datetime.now(UTC) > self._deadline:
+                raise Failed(f"no {what} within {(self._deadline - self._start).total_seconds():g} s after the start")
+            time.sleep(POLL_S)
+
+    def _print_entry(self, one: Entry) -> None:
+        self._print(one.kind, one.name, one.text, one.style, at=one.at)
+
     def _print(self, kind: str, name: str, text: str, style: str = "cyan", at: datetime | None = None) -> None:
         self._screen.event(((at or datetime.now(UTC)) - self._start).total_seconds(), kind, name, text, style)
 
@@ -168,6 +186,8 @@ def perform(project: Path, screen: Screen, deadline_s: float, updates: int | Non
         demo = Demo(project, store, processes, screen, deadline_s)
         demo.play(updates)
         demo.print_results()
+        if updates is None:
+            demo.play_hours()
         screen.heading("Stopping what was started")
 
 

@@ -8,9 +8,11 @@ from typing import NamedTuple
 
 from freshline.cli.follow import DecisionFollower
 from freshline.cli.render.decisions import sentence
-from freshline.cli.render.format import number, parse_time
+from freshline.cli.render.format import parse_time
 from freshline.cli.render.listing import ending
+from freshline.cli.render.references import named, unit
 from freshline.model.json import Json
+from freshline.plural import counted
 from freshline.store.read.reader import Reader
 
 LATEST = 200  # events per poll: far more than happen between two polls
@@ -46,7 +48,7 @@ class Activity:
             # Skips say that there is nothing to do; there are too many of them to show.
             if one["outcome"] in styles:
                 verb, _, text = sentence(one).partition(": ")
-                yield Entry(parse_time(one["at"]), verb, one["workflowSlug"], text, styles[one["outcome"]])
+                yield Entry(parse_time(one["at"]), verb, unit(one), text, styles[one["outcome"]])
 
     def _happened(self) -> Iterator[Entry]:
         # Not a follower: it returns events in their final order, and so a moment after they are committed.
@@ -59,14 +61,14 @@ class Activity:
             elif event["type"] == "workflow.run.failed":
                 self.failed.add(data["workflowSlug"])
                 run = self._reader.run(data["runId"])
-                yield Entry(at, "failed", data["workflowSlug"], ending(run), "bold red")
+                yield Entry(at, "failed", unit(data), ending(run), "bold red")
             elif event["type"] == "asset.expired":
-                yield Entry(at, "expired", data["assetId"], f"its {data['reason']} ran out", "dark_orange")
+                yield Entry(at, "expired", named(data), f"its {data['reason']} ran out", "dark_orange")
 
 
 def _produced(at: datetime, data: Json) -> Entry:
     if not data["changed"]:
         text = "came out identical: nothing that reads it has to run"
-        return Entry(at, "same", data["assetId"], text, "magenta")
-    rows = f"{number(data['rows'])} rows" if data["rows"] is not None else "stored outside the warehouse"
-    return Entry(at, "fresh", data["assetId"], rows, "green")
+        return Entry(at, "same", named(data), text, "magenta")
+    rows = counted(data["rows"], "row") if data["rows"] is not None else "stored outside the warehouse"
+    return Entry(at, "fresh", named(data), rows, "green")

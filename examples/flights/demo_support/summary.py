@@ -50,12 +50,15 @@ class Effect:
         return self.succeeded + self.failed
 
 
-def effects(reader: Reader, updates: list[Update]) -> list[Effect]:
-    """Return the effects. An update ends where the next one begins: the demo waits until everything is fresh."""
+def effects(reader: Reader, updates: list[Update], ended: datetime | None = None) -> list[Effect]:
+    """Return the effects. An update ends where the next one begins: the demo waits until everything is fresh.
+
+    `ended`: when the last one had ended; None: now.
+    """
     runs = [one for one in reader.runs(EVERYTHING) if one["status"] in {"succeeded", "failed"}]
     decisions = reader.decisions(EVERYTHING)
     edges = reader.graph()["edges"]
-    ends = [*(update.since for update in updates[1:]), None]
+    ends = [*(update.since for update in updates[1:]), ended]
     return [
         _effect(update, _within(runs, _queued, update, end), _within(decisions, _decided, update, end), edges)
         for update, end in zip(updates, ends, strict=True)
@@ -94,7 +97,8 @@ def summary_sentences(found: list[Effect]) -> Iterable[str]:
     slowest = [max(one.fresh) for one in found[1:] if one.fresh]
     runs, failed = sum(one.runs for one in found), sum(one.failed for one in found)
     retried, timed = sum(one.retried for one in found), sum(one.timed for one in found)
-    yield f"{runs} runs for {len(found)} updates, {failed} failed, {retried} came by itself after a failure"
+    caused = f"{counted(runs, 'run')} for {counted(len(found), 'update')}"
+    yield f"{caused}, {failed} failed, {retried} came by itself after a failure"
     yield f"{counted(timed, 'more run')} because a TTL ran out, whatever the updates did"
     yield f"{held.total()} times held: " + (", ".join(f"{reason} {n}" for reason, n in held.most_common()) or "never")
     avoided, identical = sum(one.avoided for one in found), sum(one.identical for one in found)
