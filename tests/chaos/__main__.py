@@ -25,6 +25,7 @@ from freshline.store.db import migrate
 from tests.chaos.callers import Callers
 from tests.chaos.chaos_workload import CALM, first_state, write_project
 from tests.chaos.clients import Clients
+from tests.chaos.days import Days
 from tests.chaos.fleet import Fleet
 from tests.chaos.history import Heads, History
 from tests.chaos.landing import TABLE, Landing
@@ -48,6 +49,7 @@ class Verdict:
     settled_s: float
     faults: Counter[str]
     redefinitions: Counter[str]
+    partitions: Counter[str]
     kills: int
     restores: int
     runs: Counter[str]
@@ -82,13 +84,15 @@ class Chaos:
         warehouse = fleet.project / ".freshline" / "warehouse"
         self.tables = Tables(self.url, ledgers, warehouse, seeds[3])
         self.landing = Landing(self.url, ledgers, seeds[3] + 1)
-        self.restores = Restores(fleet, self.clients, self.redefinitions, self.tables, self.url)
+        self.days = Days(self.url, fleet.project.with_name("calendar"), seeds[3] + 2)
+        self.restores = Restores(fleet, self.clients, self.redefinitions, self.tables, self.days, self.url)
 
     def start(self) -> None:
         self.redefinitions.start()
         self.tables.start()
         self.landing.start()
         self.fleet.start()
+        self.days.start()
         self.clients.start()
         self.callers.start()
         self.redefinitions.begin()
@@ -126,12 +130,13 @@ class Chaos:
         self.fleet.report("no more faults")
         self.redefinitions.stop()
         self.clients.stop()
+        self.days.stop()
         self.landing.stop()
         left: list[str] = []
 
         def settled() -> bool:
             work = Heads(self.url).unsettled(self.clients, self.redefinitions)
-            left[:] = [work] if work else self._misloaded()
+            left[:] = [work] if work else [*self._misloaded(), *self.days.unsettled()]
             return not left
 
         try:
@@ -180,6 +185,7 @@ class Chaos:
             *history.violations(self.clients, self.redefinitions, self.fleet.project),
             *self.tables.wrong(self.clients.sources()),
             *self._misloaded(),
+            *self.days.wrong(),
             *self.doctor(),
             *self.fleet.exits(),
             *self.fleet.violations,
@@ -191,6 +197,7 @@ class Chaos:
             settled_s=settled_s,
             faults=self.fleet.done,
             redefinitions=self.redefinitions.done,
+            partitions=self.days.done,
             kills=self.fleet.kills + self.redefinitions.kills,
             restores=self.restores.done,
             runs=Counter(run["status"] for run in history.runs),
@@ -206,6 +213,7 @@ class Chaos:
     def close(self) -> None:
         """Stop the clients."""
         self.landing.stop()
+        self.days.close()
         self.tables.close()
         self.clients.close()
         self.redefinitions.close()
@@ -225,7 +233,7 @@ def chaos(root: Path, *, minutes: float, seed: int, verbose: bool = True, keep: 
 
 def show(verdict: Verdict, seed: int) -> None:
     """Print the faults, the results and the verdict."""
-    for name, count in sorted((verdict.faults + verdict.redefinitions).items()):
+    for name, count in sorted((verdict.faults + verdict.redefinitions + verdict.partitions).items()):
         print(f"{count:6}  {name}")
     if verdict.left_out:
         print(f"        the disks were not filled: {verdict.left_out}")

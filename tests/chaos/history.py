@@ -10,6 +10,7 @@ from typing import Any
 import psycopg
 from psycopg.rows import dict_row
 
+from tests.chaos.calendar import PREFIX
 from tests.chaos.chaos_workload import damaged_files
 from tests.chaos.clients import Clients
 from tests.chaos.generations import silent_mixes, wrong_contents
@@ -26,8 +27,9 @@ LEFT = (
     " SELECT 'versions of tables that no log has', count(*) FROM table_commits"
 )
 STARTED = (
-    "SELECT time, subject AS slug, data ->> 'runId' AS run, (data ->> 'attempt')::int AS attempt,"
-    " data -> 'trigger' ->> 'type' AS trigger FROM events WHERE type = 'workflow.run.started' ORDER BY time"
+    "SELECT time, subject || coalesce('@' || nullif(data ->> 'partitionKey', ''), '') AS slug,"
+    " data ->> 'runId' AS run, (data ->> 'attempt')::int AS attempt, data -> 'trigger' ->> 'type' AS trigger"
+    " FROM events WHERE type = 'workflow.run.started' ORDER BY time"
 )
 ENDED = (
     "SELECT data ->> 'runId' AS run, type FROM events WHERE type IN"
@@ -70,7 +72,8 @@ class History(Heads):
 
     def _read(self, connection: psycopg.Connection[Row]) -> None:
         self.runs = connection.execute(
-            "SELECT r.*, w.slug FROM runs r JOIN workflows w ON w.id = r.workflow_id ORDER BY r.queued_at, r.id"
+            "SELECT r.*, w.slug || CASE r.partition_key WHEN '' THEN '' ELSE '@' || r.partition_key END AS slug"
+            " FROM runs r JOIN workflows w ON w.id = r.workflow_id ORDER BY r.queued_at, r.id"
         ).fetchall()
         self.snapshots = connection.execute("SELECT * FROM snapshots ORDER BY asset_id, sequence").fetchall()
         self.started = connection.execute(STARTED).fetchall()
@@ -92,8 +95,8 @@ class History(Heads):
             *running_twice(self.runs, self.started),
             *started_in_quiet_hours(self.started, log),
             *queued_in_cooldown(self.runs, log),
-            *wrong_contents(self.snapshots, self.runs, self.definitions, redefinitions.codes),
-            *silent_mixes(self.snapshots, self.runs, log),
+            *wrong_contents(self._without_partitions(), self.runs, self.definitions, redefinitions.codes),
+            *silent_mixes(self._without_partitions(), self._of_the_project(), log),
             *damaged_files(project, self.heads.items()),
             *self._published_twice(),
             *self._stale_attempts(),
@@ -102,6 +105,12 @@ class History(Heads):
             *(f"{count} {what} left" for what, count in self.left.items() if count),
             *([] if self.positions["n"] == self.positions["d"] else [f"positions are not unique: {self.positions}"]),
         ]
+
+    def _without_partitions(self) -> list[Row]:
+        return [one for one in self.snapshots if not one["asset_id"].startswith(PREFIX)]
+
+    def _of_the_project(self) -> list[Row]:
+        return [one for one in self.runs if not one["slug"].startswith(PREFIX)]
 
     def _reports(self, clients: Clients) -> Iterator[str]:
         keys: Counter[str | None] = Counter(snapshot["report_key"] for snapshot in self.snapshots)

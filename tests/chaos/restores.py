@@ -13,6 +13,7 @@ import psycopg
 from freshline.embedded_postgres import binaries
 from freshline.errors import DatabaseError
 from tests.chaos.clients import Clients, Mark
+from tests.chaos.days import Days
 from tests.chaos.fleet import Fleet
 from tests.chaos.redefinitions import Redefinitions
 from tests.chaos.tables import Tables
@@ -33,11 +34,13 @@ class Restores:
     clients: Clients
     redefinitions: Redefinitions
     tables: Tables
+    days: Days
     url: str
     done: int = 0
     lost_runs: int = 0
     violations: list[str] = field(default_factory=list)
     _mark: Mark | None = None
+    _days: int = 0
 
     @property
     def _file(self) -> Path:
@@ -50,20 +53,21 @@ class Restores:
 
     def back_up(self) -> bool:
         """Dump the database while everything runs. Return False if the database did not answer."""
-        mark = self.clients.mark()
+        mark, days = self.clients.mark(), self.days.mark()
         try:
             binaries.run("pg_dump", "--format=custom", "--compress=0", f"--file={self._file}", self.url)
         except DatabaseError as error:
             self.fleet.report(f"no backup: {error}")
             return False
-        self._mark = mark
+        self._mark, self._days = mark, days
         return True
 
     def restore(self) -> None:
         """Kill everything, restore the backup, do the documented steps, and start everything again."""
         assert self._mark
         self.fleet.relieve()
-        with self.clients.gate, self.redefinitions.gate, self.tables.gate:
+        acting, working = self.days.gates
+        with self.clients.gate, self.redefinitions.gate, self.tables.gate, acting, working:
             self.fleet.relieve()
             self.redefinitions.interrupt(self.redefinitions.now())
             self.fleet.kill_all()
@@ -77,6 +81,7 @@ class Restores:
             self.redefinitions.apply(self.redefinitions.state, rebuilt=True)
             self.fleet.revive_all()
             self.clients.after_restore(self._mark)
+            self.days.after_restore(self._days)
         self._mark = None
         self.done += 1
 
