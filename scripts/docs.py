@@ -68,6 +68,8 @@ def events() -> str:
 
 VALUES: dict[str, Any] = {
     "backfillId": "019b8d8e-0f20-7000-8000-00002f6a1b55",
+    "revision": 1,
+    "reasons": [{"workflowSlug": "sales-daily", "workflowVersion": 3, "partitions": 364}],
     "progress": {
         "total": 365,
         "done": 180,
@@ -92,6 +94,8 @@ VALUES: dict[str, Any] = {
     "bytes": 2048,
     "payload": None,
     "expiresAt": "2026-01-05T10:00:00.000000Z",
+    "retiredAt": "2026-01-05T09:00:00.000000Z",
+    "retainMs": 63_072_000_000,
     "project": "shop",
     "change": "added",
     "attempt": 1,
@@ -158,6 +162,8 @@ def _example(type_: EventType, fact: type[EventData]) -> Event:
     """Return an event with its required fields."""
     needed = [str(field.alias) for field in fact.model_fields.values() if field.is_required()]
     data = {name: REASONS[type_] if name == "reason" else VALUES[name] for name in needed}
+    if type_ is EventType.PARTITION_RETIRED:
+        data["partitionKey"] = "2024-01-04"
     place = {"source": "/freshline/6f9d2a3e-5b1c-4c7e-9a51-0d2f3b4c5d6e", "time": datetime(2026, 1, 5, 9, tzinfo=UTC)}
     about = {"type": type_.value, "subject": data.get("assetId", data.get("workflowSlug")), "data": data}
     return cloud_event({"id": "019b8d8e-0f10-7000-8000-00003c1d9e02", "position": 4711, **place, **about})

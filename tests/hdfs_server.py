@@ -54,9 +54,12 @@ class NameNode:
         found.parent.mkdir(parents=True, exist_ok=True)
         return found.open("xb")
 
+    def mkdirs(self, path: str, *, create_parent: bool = False) -> None:
+        self._path(path).mkdir(parents=create_parent, exist_ok=True)
+
     def rename(self, src: str, dst: str, overwrite: bool = False) -> None:
         made, target = self._path(src), self._path(dst)
-        if overwrite:
+        if overwrite or made.is_dir():
             made.replace(target)
             return
         os.link(made, target)

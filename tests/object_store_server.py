@@ -1,7 +1,7 @@
 """An object store for tests: the S3 interface over a directory. Clients and Spark see the same files.
 
 It implements what the clients in `freshline.storage.object_store` and `deltalake` use: objects, ranges, conditional
-puts, paged lists, bulk deletes. With FRESHLINE_TEST_BUCKET, the storage tests use a real store as well.
+puts, copies, paged lists, bulk deletes. With FRESHLINE_TEST_BUCKET, the storage tests use a real store as well.
 """
 
 from __future__ import annotations
@@ -122,6 +122,10 @@ class ObjectStore:
 
     def _put(self, request: Request) -> Answer:
         path = self.bucket / request.key
+        if (source := request.headers.get("x-amz-copy-source")) is not None:
+            content = (self.bucket.parent / unquote(source).lstrip("/")).read_bytes()
+            self._put(request._replace(headers={}, body=content))
+            return Answer(HTTPStatus.OK, f"<CopyObjectResult><ETag>{_tag(content)}</ETag></CopyObjectResult>".encode())
         with self._writing:
             if self.honest and request.headers.get("if-none-match") == "*" and path.exists():
                 return _error(HTTPStatus.PRECONDITION_FAILED, "PreconditionFailed")

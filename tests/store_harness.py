@@ -143,7 +143,8 @@ class Lab:
         for _ in range(10_000):
             fired = self.store.evaluation.fire_timers(100)
             absorbed = self.store.evaluation.consume_inbox(100)
-            turned = self.store.backfills.advance()
+            turned = self.store.backfills.propose()
+            turned = self.store.backfills.advance() or turned
             if not self.reconciler.run_once() and not fired and not absorbed and not turned:
                 return
         raise AssertionError("it does not settle")
@@ -176,15 +177,24 @@ class Lab:
 
     def finish(self, run: ClaimedRun, *, without: Collection[str] = (), **versions: str) -> None:
         """Finish the run; an output's version is a function of the inputs, unless given."""
-        read = {asset_id: pin.data_version for asset_id, pin in sorted(run.inputs.items()) if asset_id != run.slug}
-        digest = hashlib.sha256(repr((run.slug, read)).encode()).hexdigest()[:8]
-        definition = Workflow.model_validate(run.definition)
-        outputs = [
-            StagedOutput(asset_id, step_id, versions.get(asset_id.replace(".", "_"), f"{asset_id}:{digest}"))
-            for asset_id, (step_id, _) in produced(definition).items()
-            if asset_id not in without
-        ]
+        outputs = [one for key in run.batch or ("",) for one in self._outputs(run, key, without, versions)]
         self.store.runs.publish(run, outputs)
+
+    @staticmethod
+    def _outputs(
+        run: ClaimedRun, key: str, without: Collection[str], versions: Mapping[str, str]
+    ) -> Iterator[StagedOutput]:
+        """Yield the outputs of a run, or those of one partition of a batch, which reads equal keys."""
+        read = {
+            name: pin.data_version
+            for name, pin in sorted(run.inputs.items())
+            if pin.asset_id != run.slug and (not key or pin.partition_key in {"", key})
+        }
+        digest = hashlib.sha256(repr((run.slug, read)).encode()).hexdigest()[:8]
+        for asset_id, (step_id, _) in produced(Workflow.model_validate(run.definition)).items():
+            if asset_id not in without:
+                version = versions.get(asset_id.replace(".", "_"), f"{asset_id}:{digest}")
+                yield StagedOutput(asset_id, step_id, version, partition_key=key)
 
     def fail(self, run: ClaimedRun, message: str = "boom") -> None:
         self.store.runs.fail(run.id, run.attempt, {"code": "job", "message": message})

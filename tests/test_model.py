@@ -18,6 +18,8 @@ from freshline.model.policy import Backoff, Freshness, InputPolicy, OutputPolicy
 # The reason codes that are documented for users.
 RUN = {"missing", "retry", "definition-changed", "upstream-update", "expired", "backfill"}
 HOLD = {
+    "input-retired",
+    "frozen",
     "in-flight",
     "paused",
     "breaker-open",

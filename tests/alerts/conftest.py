@@ -14,7 +14,7 @@ from tests.store_harness import Lab, laboratory, workflow
 from tests.webhooks.receiver import Receiver
 
 LOOPBACK = (ip_network("127.0.0.0/8"),)
-EVERYTHING = ["failing", "overdue", "breaker", "check-failed", "watch-failed"]
+EVERYTHING = ["failing", "overdue", "breaker", "check-failed", "watch-failed", "backfill-proposed"]
 
 
 @pytest.fixture

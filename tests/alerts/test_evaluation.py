@@ -8,6 +8,7 @@ import pytest
 
 from freshline.errors import ConflictError, NotFoundError, UsageError
 from tests.alerts.conftest import EVERYTHING, break_, look, rule, told
+from tests.scenarios.test_partitions import divided
 from tests.store_harness import Lab, project, workflow
 
 HOUR = 3_600_000
@@ -245,3 +246,24 @@ def test_old_incidents_and_messages_are_pruned(lab: Lab) -> None:
     lab.store.retention.prune(30, 100)
     assert lab.one("SELECT count(*) FROM alert_messages") == 0
     assert lab.one("SELECT count(*) FROM alert_incidents") == 0
+
+
+def test_a_proposal_is_one_incident_until_it_is_answered(lab: Lab) -> None:
+    """Its message names the asset, how many partitions would run, and the commands; the answer ends it."""
+    days = {"time": "day", "start": "2025-12-30"}
+    auto = {"onUpstreamUpdate": True, "partitions": {"limit": 2}}
+    daily = divided("daily", {"raw": None}, days, auto=auto)
+    lab.apply(daily, name="days", sources=({"assetId": "raw", "partitioning": days},))
+    lab.store.alerts.add(rule(on=["backfill-proposed"], clearAfter="0s"))
+    for key in ("2025-12-30", "2025-12-31", "2026-01-01"):
+        lab.report("raw", "v1", partition_key=key)
+    lab.settle()
+    [proposal] = lab.store.backfills.list()
+    assert told(lab) == [("alert", proposal["id"])]
+    error = lab.one("SELECT error FROM alert_incidents")
+    assert error == "3 old partitions would run"
+    lab.report("raw", "v2", partition_key="2026-01-02")
+    lab.settle()
+    assert len(told(lab)) == 1
+    lab.store.backfills.deny(proposal["id"])
+    assert told(lab)[1:] == [("clear", proposal["id"])]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from freshline.alerts.message import Facts, Frame, trial, write
+from freshline.alerts.message import Facts, Frame, commands, trial, write
 from freshline.alerts.records import Closing, Incident, MessageKind, Node
 from freshline.model.alerts import AlertKind
 
@@ -66,6 +66,11 @@ def test_each_kind_has_its_title() -> None:
     assert title(raw, AlertKind.FAILING) == "workflows that read landing.orders are failing"
     watched = frozenset({raw.key})
     assert title(raw, AlertKind.WATCH_FAILED, members=watched) == "the watcher of landing.orders fails"
+    proposal = Node("backfill", "one")
+    assert title(proposal, AlertKind.BACKFILL_PROPOSED) == "a backfill of orders.clean waits for an approval"
+    assert commands(FAILING.but(root=proposal)) == [
+        f"freshline backfill {one} one" for one in ("show", "approve", "deny")
+    ]
     assert title(raw, AlertKind.OVERDUE) == (
         "assets that are made from landing.orders are overdue: it was not reported"
     )

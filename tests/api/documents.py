@@ -33,7 +33,9 @@ def body(operation: Operation) -> dict[str, Any]:
     """Return a valid body."""
     bodies: dict[str, dict[str, Any]] = {
         "alerts": {"name": "more", "on": ["failing"], "to": ["json://h/"]},
+        "approve": {"revision": 1},
         "backfills": {"assetId": "b"},
+        "deny": {"revision": 1},
         "preview": {"assetId": "b"},
         "skip": {"reason": "damaged"},
         "webhooks": {"url": "https://hooks.example/more"},

@@ -22,7 +22,6 @@ from freshline.cli.backend import http as wire
 from freshline.cli.follow import DecisionFollower, EventFollower, RunFollower
 from freshline.cli.main import COMMANDS
 from freshline.definitions.loading.project import load_project
-from freshline.definitions.validation import partitions
 from freshline.model.run import StagedOutput
 from freshline.services.inbox_consumer import InboxConsumer
 from freshline.services.reconciler import Reconciler
@@ -175,9 +174,8 @@ def masked(told: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
 
 
 @pytest.fixture(autouse=True)
-def days(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def days(project: Path) -> None:
     """Add a source with partitions to the project."""
-    monkeypatch.setattr(partitions, "BUILT", True)
     text = "assetId: shop.days\npartitioning: { time: day, start: 2025-12-28, end: 2026-01-05 }\n"
     (project / "sources" / "days.yaml").write_text(text)
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Freshline
+from tests.scenarios.test_batches import batched
 from tests.scenarios.test_partitions import divided
 from tests.store_harness import Lab, laboratory
 
@@ -22,7 +23,7 @@ def lab(database_url: str, freshline: Freshline) -> Iterator[Lab]:
     """Yield eight fresh days and their total."""
     # Runs of the lab must start after the requests of commands, which read the real clock.
     with laboratory(database_url, now=datetime.now(UTC) + timedelta(hours=1)) as lab:
-        lab.apply(divided("daily", {"raw": None}, DAYS), divided("total", {"daily": None}), sources=(SOURCE,))
+        lab.apply(batched("daily", {"raw": None}, DAYS), divided("total", {"daily": None}), sources=(SOURCE,))
         for key in KEYS:
             lab.report("raw", "v1", partition_key=key)
         lab.work()
@@ -41,10 +42,39 @@ def test_a_dry_run_shows_the_cost_and_stores_nothing(lab: Lab, freshline: Freshl
     text = freshline("backfill", "daily", "--from", "2025-12-30", "--dry-run").stdout
     assert "backfill of daily: 6 partitions" in text
     assert "what reads them runs too, if its input changes: total (1)" in text
+    [row] = [line.split() for line in text.splitlines() if line.startswith("daily ")]
+    assert row[1:5] == ["6", "2025-12-30", "2026-01-04", "6"], "from the oldest to the newest"
     found = freshline.json("backfill", "daily", "--from", "2025-12-30", "--batch", "4", "--dry-run")
     assert [(one["workflowSlug"], one["partitions"], one["runs"]) for one in found["parts"]] == [("daily", 6, 2)]
     assert found["downstream"] == [{"workflowSlug": "total", "partitions": 1}]
     assert lab.everything() == before
+
+
+def test_a_run_of_a_batch_names_it(lab: Lab, freshline: Freshline) -> None:
+    """The run that leads shows all partitions; the others name it, and show its log."""
+    freshline("backfill", "daily", "--from", "2025-12-30", "--batch", "6", "--yes")
+    turn(lab)
+    run = lab.start()
+    lab.store.runs.begin_step(run.id, run.attempt, "work", 1)
+    lines = [{"step_id": "work", "stream": "log", "text": "INFO six days"}]
+    lab.store.runs.append_logs(run.id, run.attempt, lines, after=0)
+    lab.finish(run)
+    other = next(str(one["id"]) for one in lab.runs() if one["batch_size"] and str(one["id"]) != run.id)
+    assert "in one batch of 6 partitions: 2025-12-30, 2025-12-31, " in freshline("runs", run.id).stdout
+    assert f"in the batch of run {run.id}, which has the steps and the log" in freshline("runs", other).stdout
+    assert "INFO six days" in freshline("logs", other).stdout
+    leader, member = (freshline.json("runs", one) for one in (run.id, other))
+    assert (leader["batchId"], len(leader["partitionKeys"])) == (run.id, 6)
+    assert (member["batchId"], member["partitionKeys"]) == (run.id, [member["partitionKey"]])
+
+
+def test_a_batch_of_a_workflow_without_it_says_what_to_add(lab: Lab, freshline: Freshline) -> None:
+    """Nothing is stored."""
+    lab.apply(divided("daily", {"raw": None}, DAYS), divided("total", {"daily": None}), sources=(SOURCE,))
+    error = freshline("backfill", "daily", "--batch", "6", "--yes", code=2).stderr
+    assert "step 'work' does not compute several partitions in one run of 'daily'" in error
+    assert "add 'batch: true'" in error
+    assert freshline.json("backfill", "list", "--all") == []
 
 
 def test_without_a_terminal_it_needs_yes(lab: Lab, freshline: Freshline) -> None:
@@ -65,7 +95,7 @@ def test_a_backfill_from_start_to_end(lab: Lab, freshline: Freshline) -> None:
     number = made["id"][-8:]
     shown = freshline("backfill", "show", number).stdout
     assert f"backfill {made['id']} of daily is active" in shown
-    assert "1 of 5 (20 %) are done" in shown
+    assert "1 of 5 (20 %) is done" in shown
     assert "daily  " in shown
     assert "■" in shown
     [line] = freshline("backfill", "list").stdout.splitlines()[1:]
@@ -77,6 +107,8 @@ def test_a_backfill_from_start_to_end(lab: Lab, freshline: Freshline) -> None:
         if lab.active("daily"):
             lab.finish(lab.start_of("daily"))
             lab.settle()
+    [event, *_] = [one for one in freshline("events").stdout.splitlines() if "backfill.progressed" in one]
+    assert " of 5 done" in event
     followed = freshline("backfill", "show", made["id"], "--follow").stdout
     assert "5 of 5 (100 %)" in followed
     assert freshline.json("backfill", "list") == []
@@ -121,3 +153,50 @@ def test_a_wrong_request_is_an_error_and_stores_nothing(
     yes = [] if asked[0] in {"show", "cancel"} else ["--yes"]
     assert said in freshline("backfill", *asked, *yes, code=code).stderr
     assert lab.everything() == before
+
+
+def flood(lab: Lab, job: str) -> None:
+    """Apply another job of a workflow of which three old partitions may run by themselves."""
+    auto = {"onUpstreamUpdate": True, "partitions": {"limit": 3}}
+    daily = divided("daily", {"raw": None}, DAYS, auto=auto, entrypoint=job)
+    lab.apply(daily, divided("total", {"daily": None}), sources=(SOURCE,))
+    lab.work()
+
+
+def test_a_proposal_says_what_it_would_run_and_how_to_answer(lab: Lab, freshline: Freshline) -> None:
+    """The list, the proposal with its reasons and cost, `why`, and the commands with the revision."""
+    flood(lab, "jobs:two")
+    listed = freshline("backfill", "list")
+    [found] = freshline.json("backfill", "list")
+    number = found["id"][-8:]
+    assert "proposed" in listed.stdout
+    assert f"1 proposal waits for an approval; `freshline backfill show {number}`" in listed.stderr
+    text = freshline("backfill", "show", number).stdout
+    assert "7 old partitions would run, and wait for an approval" in text
+    assert "daily: 7 partitions, the code changed (version 2)" in text
+    assert f"`freshline backfill approve {number} --revision 1` runs them" in text
+    assert f"`freshline backfill deny {number} --revision 1`" in text
+    assert freshline.json("backfill", "show", number)["cost"]["parts"][0]["runs"] == 7
+    why = freshline("why", "daily", "--partition", KEYS[0]).stdout
+    assert "it waits for an approval, because more than 3 old partitions would run" in why
+    sentence = f"backfill {number} of daily waits for an approval: 7 old partitions would run"
+    assert sentence in freshline("status").stderr
+    assert sentence in freshline("status", "daily").stderr
+    assert sentence not in freshline("status", "total").stderr
+
+
+def test_a_proposal_is_approved_or_denied(lab: Lab, freshline: Freshline) -> None:
+    """As it was shown; an error says that it grew since."""
+    flood(lab, "jobs:two")
+    [found] = freshline.json("backfill", "list")
+    number = found["id"][-8:]
+    assert "revision 7 is named" in freshline("backfill", "deny", number, "--revision", "7", code=1).stderr
+    assert "is denied" in freshline("backfill", "deny", number, "--revision", "1").stderr
+    assert "is denied; allowed are proposed" in freshline("backfill", "approve", number, code=1).stderr
+    lab.work()
+    flood(lab, "jobs:three")
+    [again] = freshline.json("backfill", "list")
+    assert freshline.json("backfill", "approve", again["id"])["status"] == "active"
+    turn(lab)
+    lab.work()
+    assert freshline.json("backfill", "show", again["id"])["status"] == "finished"

@@ -21,6 +21,7 @@ def answer(fate: str, reason: str | None, **more: Any) -> Any:
     """Return an event outcome as the reader returns it."""
     fields: dict[str, Any] = {
         "workflowSlug": "w",
+        "partitionKey": "",
         "until": None,
         "runId": None,
         "runStatus": None,

@@ -27,6 +27,22 @@ def test_every_command_has_help_with_examples(tmp_path: Path, name: str) -> None
     assert f"freshline {name}" in text.split("Examples:")[1]
 
 
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("backfill", "Error: name an asset, or give a command: approve, cancel, create, deny, list,"),
+        ("table", "Error: a command is missing; known are "),
+    ],
+)
+def test_a_group_without_a_command_says_what_is_missing(tmp_path: Path, name: str, error: str) -> None:
+    """The usage is shown once, and the error is not the help."""
+    text = Freshline(tmp_path)(name, code=2).stderr
+    assert text.startswith(f"Usage: cli {name} ")
+    assert text.lower().count("usage:") == 1
+    assert error in text.replace("\n", " ")
+    assert "Options:" not in text
+
+
 def _help_texts(command: click.Command, ctx: click.Context) -> Iterator[str]:
     yield command.get_help(ctx)
     if isinstance(command, click.Group):
@@ -165,7 +181,7 @@ BAD_VALUES = [
     ["run", "make-clean", "--param", "=1"],
     ["pause", "make-clean", "--until", "yesterday"],
     ["pause", "make-clean", "--until", "2001-01-01"],
-    ["show", "shop.clean", "--version", "0"],
+    ["show", "shop.clean", "--version", "-1"],
     ["worker", "--slots", "0"],
     ["apply", "--baseline", "then"],
     ["logs", "short"],

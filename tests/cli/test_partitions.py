@@ -96,6 +96,15 @@ def test_listings_name_the_partition(lab: Lab, freshline: Freshline) -> None:
     assert "partition '2026-01-01' of 'daily' was never run" in none.stderr
 
 
+def test_logs_of_an_asset_need_a_partition(lab: Lab, freshline: Freshline) -> None:
+    """The error says what to write."""
+    error = freshline("logs", "daily", code=2).stderr
+    assert "'daily' is not a run id but an asset" in error
+    assert "`freshline logs daily --partition KEY` shows the last run of a partition" in error
+    assert "`freshline runs --asset daily` lists its runs" in error
+    assert "'no-run!' is not a run id; give the id" in freshline("logs", "no-run!", code=2).stderr
+
+
 def test_a_report_names_its_partition(lab: Lab, freshline: Freshline) -> None:
     """The answer too."""
     text = freshline("report", "raw", "--partition", "2025-12-30T05", "--data-version", "v1").stderr
@@ -115,7 +124,7 @@ def test_a_report_names_its_partition(lab: Lab, freshline: Freshline) -> None:
         ("decisions --workflow daily --partition 31.12.", "'31.12.' is not"),
         ("report raw", "asset 'raw' has partitions, and none is named; the newest is"),
         ("report raw --partition 2025-12-31", "'2025-12-31' is not"),
-        ("plan raw", "asset 'raw' has partitions: name one"),
+        ("plan raw", "asset 'raw' has partitions, and none is named"),
         ("logs total --partition x", "has no partitions"),
     ],
 )

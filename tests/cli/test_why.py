@@ -38,7 +38,31 @@ SENTENCES: dict[Reason, tuple[str, dict[str, Any], str]] = {
         {"assetId": "a", "backfillId": "0198c000-0000-7000-8000-0000000000bb"},
         "run: backfill 0198c000-0000-7000-8000-0000000000bb demands 'a'",
     ),
+    Reason.BACKFILL_PROPOSED: (
+        "hold",
+        {"backfillId": "0198c000-0000-7000-8000-0000000000bb", "limit": 3},
+        (
+            "held: it waits for an approval, because more than 3 old partitions would run;"
+            " `freshline backfill show 000000bb` shows it"
+        ),
+    ),
     Reason.INPUT_MISSING: ("hold", {"missing": ["raw", "side"]}, "held: 'raw' and 'side' do not exist yet"),
+    Reason.INPUT_RETIRED: (
+        "hold",
+        {"retired": ["raw@2026-01-01", "raw@2026-01-02"], "retiredCount": 24},
+        (
+            "held: retention has removed 'raw@2026-01-01', 'raw@2026-01-02' and 22 more, and a run would lack these"
+            " rows; `freshline backfill ASSET --keys KEY --partial` computes it from what is left"
+        ),
+    ),
+    Reason.FROZEN: (
+        "hold",
+        {"frozenAt": LATER},
+        (
+            "held: it is frozen since 23:01:02: it is older than `frozenAfter`, so that only a backfill or"
+            " `freshline run` computes it"
+        ),
+    ),
     Reason.IN_FLIGHT: (
         "hold",
         {"runId": "0198c000-0000-7000-8000-0000000000aa", "runStatus": "queued", "renewed": True},
@@ -98,7 +122,15 @@ SENTENCES: dict[Reason, tuple[str, dict[str, Any], str]] = {
 
 def decided(reason: str, outcome: str, evidence: dict[str, Any]) -> Any:
     """Return the fields of a decision that matter here, as the reader returns them."""
-    return {"workflowSlug": "w", "outcome": outcome, "reason": reason, "evidence": evidence, "at": LATER, "runId": None}
+    return {
+        "workflowSlug": "w",
+        "partitionKey": "",
+        "outcome": outcome,
+        "reason": reason,
+        "evidence": evidence,
+        "at": LATER,
+        "runId": None,
+    }
 
 
 @pytest.mark.parametrize("reason", list(Reason))
@@ -116,6 +148,21 @@ def test_no_reason_needs_evidence(reason: Reason) -> None:
     told = sentence(decided(reason, outcome, {}))
     assert len(told) > len(reason)
     assert "None" not in told
+
+
+@pytest.mark.parametrize(
+    ("reason", "evidence", "text"),
+    [
+        (Reason.MISSING, {}, "run: 'a@2026-01-04' was never produced"),
+        (Reason.RETRY, {"cause": "missing"}, "run: tried again after a failure; 'a@2026-01-04' was never produced"),
+        (Reason.EXPIRED, {"expiry": {"reason": "ttl"}}, "run: the freshness of 'a@2026-01-04' ran out (ttl)"),
+        (Reason.BACKFILL, {"backfillId": "b"}, "run: backfill b demands 'a@2026-01-04'"),
+    ],
+)
+def test_a_decision_about_a_partition_names_the_partition(reason: Reason, evidence: dict[str, Any], text: str) -> None:
+    """Its output is `asset@key`, as its inputs are."""
+    found = decided(reason, "run", {"assetId": "a", **evidence}) | {"partitionKey": "2026-01-04"}
+    assert sentence(found) == text
 
 
 def test_what_a_run_did_not_wait_for_and_other_holds_are_told() -> None:

@@ -11,17 +11,25 @@ from freshline.decide.backfill_parts import Turns, closure, without
 from freshline.decide.demands import state_of
 from freshline.decide.motion import Moving
 from freshline.decide.partition_motion import MovingPart, PartitionWalk
+from freshline.graph import Graph
 from freshline.model.backfill import BACKFILL_CLASS, Demand, Only, PartitionState
 from freshline.model.enums import Outcome, Reason, TriggerType
 from freshline.model.state import ActiveBackfill, Canceled
 from freshline.partitions.selection import EVERYTHING, Times
+from freshline.simulation.newest import SimulatedNewest
 from tests.decide.builders import HOUR, Scenario, clock, fresh, stale
 from tests.decide.test_order import held_by
 from tests.simulation.partitioned import NOW, Job, catalogue_of, days, months
 
 DEMAND = Demand("one", clock("08:00"), 1)
-OVERRIDDEN = ["canceled", "input-too-old", "waiting-for-all", "debouncing", "min-interval"]
+OVERRIDDEN = ["frozen", "canceled", "backfill-proposed", "input-too-old"]
+OVERRIDDEN += ["waiting-for-all", "debouncing", "min-interval"]
 BINDING = ["in-flight", "paused", "breaker-open", "cooling-down", "quiet-hours", "waiting-for-upstream"]
+
+
+def nothing_newest(graph: Graph) -> SimulatedNewest:
+    """Return that no partition has data."""
+    return SimulatedNewest(graph, NOW, {}, {})
 
 
 def asked(scenario: Scenario, demand: Demand = DEMAND) -> Scenario:
@@ -150,7 +158,7 @@ def test_what_belongs_to_a_backfill() -> None:
     jobs = [Job("a", {"raw": None}, days()), Job("b", {"a": None}, months()), Job("c", {"b": None})]
     graph = catalogue_of({"raw": days()}, jobs).graph
     chosen = months().select(["2024-02"])
-    found = closure(graph, 2, chosen, upstream=True, downstream=True)
+    found = closure(graph, 2, chosen, now=NOW, newest=nothing_newest(graph), upstream=True, downstream=True)
     assert found[3] is EVERYTHING
     assert len(list(days().keys(found[1], NOW))) == 29
     assert found[2] == chosen
@@ -160,7 +168,7 @@ def test_turns_are_given_to_ancestors_first() -> None:
     """A month has its turn when its days had theirs, and rests shrink to nothing."""
     graph = catalogue_of({"raw": days()}, [Job("a", {"raw": None}, days()), Job("b", {"a": None}, months())]).graph
     chosen = months().between("2024-01", "2024-02")
-    parts = closure(graph, 2, chosen, upstream=True, downstream=False)
+    parts = closure(graph, 2, chosen, now=NOW, newest=nothing_newest(graph), upstream=True, downstream=False)
     turns = Turns(graph, parts, NOW, lambda _: (), newest_first=False)
     first = turns.take(31)
     assert first[0] == (1, "2024-01-01")

@@ -8,7 +8,8 @@ from itertools import combinations
 
 import pytest
 
-from freshline.model.enums import BLOCKING_HOLDS, Reason
+from freshline.model.enums import BLOCKING_HOLDS, OnRetire, Reason
+from freshline.model.staleness import Listed, Staleness
 from tests.decide.builders import HOUR, MINUTE, Scenario, clock, fresh, given, stale
 
 Step = Callable[[Scenario], Scenario]
@@ -31,16 +32,24 @@ def _too_old(scenario: Scenario) -> Scenario:
     return scenario.auto(inputs=tuple(replace(one, max_age_ms=5 * MINUTE) for one in scenario.policy.inputs))
 
 
+def _sealed(scenario: Scenario) -> Scenario:
+    *others, last = scenario.state.inputs
+    return scenario.facts(inputs=(*others, replace(last, retired=OnRetire.KEEP)))
+
+
 # Each holds a stale workflow (`a` moved from "1" to "2" at 08:30, now it is 09:00).
 # The order is that of docs/semantics.md#R5.1.
 # A missing input comes last to be added and first to be answered; `all` adds an input, so the others follow it.
 HOLDS: dict[str, Step] = {
     "input-missing": lambda s: s.input("nowhere", head=None, triggers=False),
+    "input-retired": lambda s: _sealed(s.input("gone", head="1", read="1", triggers=False)),
+    "frozen": lambda s: s.auto(frozen_after_ms=HOUR).facts(window_ends=clock("07:30")),
     "in-flight": lambda s: s.active("running", {"a": "1"}),
     "paused": lambda s: s.paused(),
     "breaker-open": _breaker,
     "cooling-down": _cooldown,
     "canceled": lambda s: s.canceled({i.asset_id: i.head.data_version for i in s.state.inputs if i.head}),
+    "backfill-proposed": lambda s: s.facts(listed=Listed("one", Staleness({"a": "2"}))),
     "quiet-hours": lambda s: s.quiet("08:00", "10:00"),
     "input-too-old": _too_old,
     "waiting-for-all": lambda s: s.all_of_them().input("z", head="1", read="1"),

@@ -31,8 +31,7 @@ from freshline.definitions.schema.workflow import (
     Workflow,
     workflow_json,
 )
-from freshline.definitions.validation import partitions
-from tests.definitions.projects import loaded, mistakes
+from tests.definitions.projects import loaded
 from tests.definitions.test_projects import EXAMPLE
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -57,12 +56,10 @@ def test_the_examples_of_the_reference_are_a_valid_project(tmp_path: Path) -> No
     assert project.warnings == ()
 
 
-def test_the_examples_of_partitions_are_a_valid_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They load strictly and without a warning once partitions are built, and are refused until then."""
+def test_the_examples_of_partitions_are_a_valid_project(tmp_path: Path) -> None:
+    """They load strictly and without a warning."""
     source, workflow, python = PARTITIONS
     files = {"sources/orders.yaml": source, "workflows/sales.yaml": workflow, "workflows/sales.py": python}
-    assert all("partitions are not built yet" in one for one in mistakes(tmp_path, files, strict=True))
-    monkeypatch.setattr(partitions, "BUILT", True)
     project = loaded(tmp_path, files, strict=True)
     assert (len(project.workflows), project.warnings) == (4, ())
 

@@ -6,16 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from freshline.definitions.validation import partitions
 from tests.definitions.projects import JOBS, loaded, mistakes
 
 SOURCES = "- assetId: days\n  partitioning: {time: day, start: 2024-01-01}\n"
 PYTHON = "{kind: python, entrypoint: jobs:run}"
-
-
-@pytest.fixture(autouse=True)
-def _built(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partitions, "BUILT", True)
 
 
 def project(job: str, consumes: str = "", produces: str = "", batch: str = "batch: true\n    ") -> dict[str, str]:

@@ -35,7 +35,6 @@ from freshline.definitions.fingerprint import job_fingerprint
 from freshline.definitions.policy import compile_policy
 from freshline.definitions.schema.partitioning import Partitioning
 from freshline.definitions.schema.workflow import Workflow, workflow_json
-from freshline.definitions.validation import partitions
 from freshline.errors import DefinitionError
 from freshline.model.enums import Beyond, OnRetire
 from freshline.model.policy import Flood, InputPartitions, Policy
@@ -245,9 +244,8 @@ def test_mappings_in_python(made: dict[str, Any], written: dict[str, Any]) -> No
     assert made == {"assetId": "a", "partitions": written}
 
 
-def test_decorated_functions_have_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decorated_functions_have_partitions(tmp_path: Path) -> None:
     """`@asset` takes them, and a mistake has the line of the user's file."""
-    monkeypatch.setattr(partitions, "BUILT", True)
     text = (
         "from freshline import asset, daily, window\n\n"
         "@asset('week', partitioning=daily('2024-01-01'), inputs={'s': window('days', -6, 0)}, retain='90d',\n"

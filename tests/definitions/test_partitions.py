@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from freshline.definitions.loading.project import load_project
-from freshline.definitions.validation import partitions
 from freshline.partitions import from_json
 from tests.definitions.projects import JOBS, loaded, mistakes
 
@@ -26,11 +24,6 @@ SOURCES = """\
   partitioning: {dimensions: {day: {time: day, start: 2024-01-01}, region: {keys: [eu, us]}}}
 - assetId: whole
 """
-
-
-@pytest.fixture(autouse=True)
-def _built(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partitions, "BUILT", True)
 
 
 def files(workflow: str, sources: str = SOURCES) -> dict[str, str]:
@@ -354,20 +347,40 @@ def test_a_refused_workflow_causes_no_other_errors(tmp_path: Path) -> None:
     assert len(mistakes(tmp_path, {**files(text), "workflows/monthly.yaml": month})) == 1
 
 
-def test_partitions_are_refused_until_they_are_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each field about partitions is refused with its line, and nothing else is."""
-    monkeypatch.setattr(partitions, "BUILT", False)
-    text = (
-        output(f"partitioning: {DAY}", "retain: 9d")
-        + "    batch: true\n    consumes: [{assetId: w, partitions: all}]\n"
+HOURS = "- assetId: raw\n  partitioning: {time: hour, start: 2024-01-01, end: 2024-02-01}\n"
+
+
+WINDOW = "{assetId: raw, partitions: {window: {from: -24, to: 0}}}"
+
+
+@pytest.mark.parametrize(
+    ("item", "partitioning", "end", "warning"),
+    [
+        ("{assetId: raw}", DAY, "2024-02-01", "partitions from 2024-02-01 on read no data"),
+        ("{assetId: raw}", "{time: month, start: 2024-01, end: 2024-03}", "2024-02", "partition 2024-02 reads no data"),
+        (WINDOW, DAY, "2024-02-02", "partitions from 2024-02-02 on read no data"),
+    ],
+)
+def test_partitions_after_the_end_of_an_input(
+    tmp_path: Path, item: str, partitioning: str, end: str, warning: str
+) -> None:
+    """They would run on nothing: a warning at the output names the first one and the `end` to write."""
+    (text,) = loaded(tmp_path, files(reader(item, partitioning), HOURS)).warnings
+    assert text == (
+        f"workflows/sales.yaml:8: asset 'sales.daily': {warning}, because the last partition of input 'raw' is "
+        f"2024-01-31T23; write 'end: {end}' (see sources/all.yaml:2)"
     )
-    found = mistakes(tmp_path, files(text, f"assetId: w\npartitioning: {DAY}\n"))
-    assert found == [
-        "sources/all.yaml:2: asset 'w': partitions are not built yet; remove 'partitioning'",
-        "workflows/sales.yaml:7: asset 'sales.daily': partitions are not built yet; remove 'partitioning'",
-        "workflows/sales.yaml:8: asset 'sales.daily': partitions are not built yet; remove 'retain'",
-        "workflows/sales.yaml:9: step 'daily': partitions are not built yet; remove 'batch'",
-        "workflows/sales.yaml:10: asset 'w': partitions are not built yet; remove 'partitions'",
-    ]
-    monkeypatch.setattr(partitions, "BUILT", True)
-    load_project(tmp_path)
+    right = partitioning.replace(", end: 2024-03", "").replace("}", f", end: {end}}}")
+    (tmp_path / "right").mkdir()
+    assert loaded(tmp_path / "right", files(reader(item, right), HOURS)).warnings == ()
+
+
+def test_all_partitions_of_an_input_that_ends(tmp_path: Path) -> None:
+    """What reads all partitions reads something at any time."""
+    assert loaded(tmp_path, files(reader("{assetId: raw, partitions: all}"), HOURS)).warnings == ()
+
+
+def test_an_input_that_goes_on_is_enough(tmp_path: Path) -> None:
+    """A closed source beside one that goes on is history, and nothing is wrong."""
+    both = "{assetId: raw}\n      - {assetId: days}"
+    assert loaded(tmp_path, files(reader(both), HOURS + SOURCES)).warnings == ()

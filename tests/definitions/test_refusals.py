@@ -62,7 +62,6 @@ IN_OUTPUT = {
     "table: {mode: replace}": "'mode' is \"replace\"; allowed are 'overwrite', 'append' or 'merge'",
     "dataVersion: {source: none, digits: 3}": "'digits' has no effect with source 'none'; "
     "use 'fingerprint' or remove it",
-    "partitioning: {time: day, start: 2024-01-01}": "partitions are not built yet; remove 'partitioning'",
     "schemaChange: never": "'schemaChange' is \"never\"; allowed are 'evolve' or 'strict'",
     "schema: text": "'schema' is \"text\"; allowed are blocks of fields",
 }

@@ -17,6 +17,7 @@ from freshline.model.enums import EventType, ExpiryReason, Outcome, Reason
 from freshline.model.run import StagedOutput
 from tests.docs.pages import ASSETS, code, codes
 from tests.docs.test_configuration import ROWS
+from tests.store.transaction_cases import Scene, outlived, proposed
 from tests.store_harness import Lab, laboratory, workflow
 
 NONE = {"None", "()", "{}"}
@@ -80,7 +81,15 @@ def test_every_reason_is_told() -> None:
         assert Outcome(outcome) is expected(Reason(code(reason)))
         assert words
         assert remedy
-        told = sentence({"reason": code(reason), "outcome": outcome, "evidence": {}, "workflowSlug": "x"})
+        told = sentence(
+            {
+                "workflowSlug": "x",
+                "partitionKey": "",
+                "outcome": outcome,
+                "reason": code(reason),
+                "evidence": {},
+            }
+        )
         assert not told.endswith(f": {code(reason)}")
 
 
@@ -107,6 +116,9 @@ def lab(database_url: str) -> Iterator[Lab]:
 def test_events_carry_what_the_page_says(lab: Lab) -> None:
     """One history with every type of event: its data has the fields of its row, and no other."""
     everything_happens(lab)
+    proposed(Scene(lab))
+    outlived(Scene(lab))
+    lab.store.retirement.retire_partitions()
     seen: dict[str, set[str]] = {}
     for event in lab.rows("SELECT type, data FROM events"):
         seen.setdefault(event["type"], set()).update(event["data"])

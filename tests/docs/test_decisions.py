@@ -12,6 +12,7 @@ import pytest
 from freshline.cli.main import COMMANDS
 from freshline.cli.render.decisions import sentence, vectors
 from freshline.decide import Decision
+from freshline.decide.holds import REST_RECHECK
 from freshline.decide.motion import MOST_BLOCKERS
 from freshline.model.backfill import Demand
 from freshline.model.documents import decision as documents
@@ -60,7 +61,11 @@ SCENARIOS |= {
 for _reason in CAUSES:
     SCENARIOS[_reason] += [one.blocked(cannot_run=True) for one in SCENARIOS[_reason]]
 SCENARIOS |= {
-    "up-to-date": [fresh(), fresh().active("queued", {"a": "2"})],
+    "up-to-date": [
+        fresh(),
+        fresh().active("queued", {"a": "2"}),
+        stale(retain_ms=HOUR).facts(window_ends=clock("07:30")),
+    ],
     "policy-off": [stale(automatic=False)],
     "not-auto": [stale(declared=False, automatic=False)],
     "evaluation-failed": [looping()],
@@ -94,7 +99,7 @@ def test_the_common_evidence_is_what_is_told() -> None:
     """The table of common keys, the keys of an input, the causes and the reasons of an expiry."""
     rows = {code(row[0]): row[1] for row in PAGE.table("Evidence")}
     assert set(rows) == COMMON | AT_TIMES | {"changes"}  # derived when a decision is read
-    assert codes(rows["inputs"]) == list(stale().decide().evidence["inputs"][0])
+    assert codes(rows["inputs"]) == [*stale().decide().evidence["inputs"][0], "retired"]
     bases = {one.decide().evidence["cause"] for reason in CAUSES for one in SCENARIOS[reason]}
     assert set(codes(rows["cause"])) == bases
     expiry = expired().decide().evidence["expiry"]
@@ -155,6 +160,8 @@ def test_the_next_evaluation_is_what_is_told(reason: str) -> None:
         assert decision.evidence["until"] == stamp(decision.next_evaluation)
     elif told == "at `nextProbeAt`":
         assert decision.evidence["nextProbeAt"] == stamp(decision.next_evaluation)
+    elif told == "a day":
+        assert delay(decision, scenario.now) == REST_RECHECK
     else:
         delays = [delay(scenario.facts(evaluations=number).decide(), scenario.now) for number in (0, 1, 50)]
         first, last = (seconds(text) for text in re.findall(r"\d+ (?:s|min)", told))

@@ -18,7 +18,7 @@ from freshline.model.events import cloud_event
 from freshline.services.redis_publisher import message as redis_message
 from freshline.services.webhook_sender import signed
 from tests.docs.pages import ROOT, Page, code
-from tests.store.transaction_cases import tables
+from tests.store.transaction_cases import Scene, outlived, proposed, tables
 from tests.store_harness import Lab, laboratory, workflow
 from tests.webhooks.schemas import violations
 
@@ -59,6 +59,9 @@ def happen(lab: Lab) -> None:
     lab.apply(workflow("b", "a"), workflow("d", "b"))
     lab.store.backfills.create(BackfillRequest("b", downstream=True))
     lab.work_with(tables)
+    proposed(Scene(lab))
+    outlived(Scene(lab))
+    lab.store.retirement.retire_partitions()
     lab.store.events.stamp_positions(1000)
 
 

@@ -268,16 +268,6 @@ def test_the_example_of_a_pool_is_a_project(tmp_path: Path) -> None:
         load_project(tmp_path)
 
 
-def test_partitions_are_refused() -> None:
-    """The same for partitions."""
-    text = PAGE.blocks("yaml")[1].replace(
-        "assetId: daily,", "assetId: daily, partitioning: { time: day, start: 2024-01-01 },"
-    )
-    assert "partitioning" in text
-    with pytest.raises(DefinitionErrors, match="not built yet"):
-        load_workflows(text)
-
-
 def example(slug: str) -> str:
     """Return the first definition on the page that begins with this workflow."""
     return next(text for text in PAGE.blocks("yaml") if text.startswith(f"slug: {slug}\n"))

@@ -44,11 +44,13 @@ def deployment(tmp_path_factory: pytest.TempPathFactory, module_database_url: st
 
 
 def test_every_example_is_listed() -> None:
-    """None is forgotten here; the flights have tests of their own."""
-    assert sorted(path.name for path in EXAMPLES.iterdir() if path.is_dir()) == sorted([*NAMES, "flights"])
+    """None is forgotten here; the flights and the partitions have tests of their own."""
+    assert sorted(path.name for path in EXAMPLES.iterdir() if path.is_dir()) == sorted(
+        [*NAMES, "flights", "partitions"]
+    )
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, "partitions"])
 def test_the_example_is_valid(name: str) -> None:
     """`freshline validate --strict` has nothing to say about it."""
     command = [sys.executable, "-m", "freshline.cli.main", "validate", "--strict"]

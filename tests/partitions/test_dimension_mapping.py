@@ -27,6 +27,7 @@ from freshline.partitions.compatibility import mapping_between
 from freshline.partitions.declaration import Affects, All, Around, Declaration, Latest, Overlap, Pick, Rule, Same
 from freshline.partitions.dimensions import Dimension
 from freshline.partitions.mapping import PartitionMapping
+from freshline.partitions.newest import newest_values
 from tests.partitions.strategies import core
 
 FAR = datetime(2090, 1, 1, tzinfo=UTC)
@@ -100,7 +101,7 @@ def test_up_and_down_are_inverse_over_dimensions(mapping: PartitionMapping, rand
     """For all keys of both sides, and so are the unions of sets of keys."""
     universes = (expand_all(mapping.input), expand_all(mapping.consumer))
     inputs, consumers = (random.sample(keys, min(len(keys), 12)) for keys in universes)
-    newest = random.sample(inputs, min(len(inputs), 4))
+    newest = newest_values(mapping, random.sample(inputs, min(len(inputs), 4)), inputs)
     ups, downs = ({p: mapping.up(p, newest) for p in consumers}, {k: mapping.down(k, newest) for k in inputs})
     reads = {(k, p) for p in consumers for k in inputs if ups[p].contains(k, mapping.input)}
     assert reads == {(k, p) for k in inputs for p in consumers if downs[k].contains(p, mapping.consumer)}
@@ -160,21 +161,21 @@ def test_everything_reads_everything() -> None:
 def test_the_latest_are_the_newest_with_data() -> None:
     """Older ones are not read, and lead to nothing."""
     mapping = mapping_between(DAYS, Unpartitioned(), Declaration(Latest(2)))
-    newest = ["2024-04-01", "2024-03-30", "2024-03-29"]
-    assert mapping.latest == 2
+    newest = newest_values(mapping, ["2024-03-29", "2024-04-01", "2024-03-30"])
+    assert [axis.count for axis in mapping.latest.values()] == [2]
     assert expand(mapping.up("", newest), DAYS) == ["2024-03-30", "2024-04-01"]
     assert mapping.down("2024-03-30", newest) == EVERYTHING
     assert mapping.down("2024-03-29", newest) == NOTHING
     assert mapping.up("") == NOTHING
-    assert expand(mapping.up("", ["2024-04-09", "2024-04-01"]), DAYS) == ["2024-04-01"]  # the first one is outside
-    assert mapping_between(DAYS, DAYS).latest == 0
+    assert expand(mapping.up("", {0: ["2024-04-09", "2024-04-01"]}), DAYS) == ["2024-04-01"]  # the first one is outside
+    assert not mapping_between(DAYS, DAYS).latest
 
 
 def test_the_latest_of_a_dimension_are_its_newest_values() -> None:
     """A region reads the newest day of the asset."""
     source = dimensions(day=DAYS, region=REGIONS)
     mapping = mapping_between(source, REGIONS, Declaration(Latest(1)))
-    newest = ["2024-04-01|eu", "2024-04-01|us", "2024-03-31|asia"]
+    newest = newest_values(mapping, ["2024-03-31|asia", "2024-04-01|eu", "2024-04-01|us"])
     assert expand(mapping.up("us", newest), source) == ["2024-04-01|us"]
     assert expand(mapping.up("asia", newest), source) == ["2024-04-01|asia"]
 

@@ -259,6 +259,24 @@ def test_selected_keys_are_those_that_are_contained(
     assert selection.is_empty == (not chosen)
 
 
+@given(partitionings, instants, st.data())
+@core
+def test_older_keys_are_those_that_come_after_one(
+    partitioning: Partitioning, now: datetime, data: st.DataObject
+) -> None:
+    """They hold every key that comes after it, newest first; by time alone they hold no other."""
+    known = [partitioning.example]
+    existing = [*islice(partitioning.keys(EVERYTHING, now, known), 50)]
+    place = data.draw(st.integers(0, len(existing) - 1)) if existing else None
+    if place is None:
+        return
+    older = partitioning.older(existing[place])
+    found = [key for key in existing if older.contains(key, partitioning)]
+    assert [key for key in found if key in existing[place + 1 :]] == existing[place + 1 :]
+    if isinstance(partitioning, TimePartitioning):
+        assert found == existing[place + 1 :]
+
+
 @given(partitionings, instants, instants)
 @core
 def test_keys_arrive_between_two_moments(partitioning: Partitioning, one: datetime, other: datetime) -> None:

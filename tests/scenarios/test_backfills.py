@@ -322,3 +322,21 @@ def test_what_users_see(lab: Lab) -> None:
     assert shown["progress"]["rest"] == 4
     with pytest.raises(NotFoundError, match="does not exist"):
         lab.store.backfills.find("nothing")
+
+
+def test_a_demand_without_partitions_does_not_wait_for_what_began_later(lab: Lab) -> None:
+    """An ancestor runs for a report that came after the request: the backfill of its consumer does not wait for it."""
+    lab.apply(workflow("first", "news"), workflow("second", "first", auto=None))
+    lab.report("news", "v1")
+    ran(lab)
+    lab.advance(minutes=1)
+    backfill_id = lab.store.backfills.create(ask("second", not_before=lab.later(seconds=10)))
+    lab.advance(seconds=10)
+    lab.report("news", "v2")
+    lab.store.evaluation.consume_inbox(100)
+    while lab.reconciler.run_once():  # the run of the ancestor is queued before the turn is given
+        pass
+    assert lab.active() == ["first"]
+    lab.settle()
+    assert lab.active() == ["first", "second"]
+    assert status(lab, backfill_id) == "active"

@@ -25,7 +25,7 @@ def test_a_longer_range_adds_keys(lab: Lab) -> None:
     longer = daily({**DAYS, "start": "2025-12-28"})
     assert lab.store.apply.diff(project(longer)).partitions == {"daily": "2 partitions added"}
     preview = lab.store.apply.preview(project(longer))
-    assert preview.partitions == ["daily: 2 partitions would run; 6 up-to-date"]
+    assert preview.partitions == ["daily: 2 of 8 partitions would run; 6 up-to-date"]
     lab.apply(longer)
     assert sorted(ran(lab)) == [("daily", "2025-12-28"), ("daily", "2025-12-29")]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from freshline.errors import PartitionKeyError, UsageError
-from freshline.store.evaluation import load_state
+from freshline.store.evaluation import load_state, partitions
 from tests.store_harness import Lab, workflow
 
 HOURS: dict[str, Any] = {"assetId": "raw", "partitioning": {"time": "hour", "start": "2025-12-01"}}
@@ -155,3 +155,49 @@ def test_an_event_that_nobody_has_consumed_moves_the_rest_of_the_chain(lab: Lab)
         found = load_state.read(connection, graph, {(total, ""): 0})
     blockers = found.walk(graph).blockers(total, ["balance@2025-12-30"])
     assert ("balance", "unabsorbed", True) in [(one.slug, one.motion, one.mixes) for one in blockers]
+
+
+@pytest.mark.parametrize("most", [1_000, 0])
+def test_a_partition_that_nobody_starts_makes_a_mix(lab: Lab, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    """A join below a branch that users start says so if that branch is behind in what the join reads, and only then."""
+    monkeypatch.setattr(partitions, "MOST_LISTED", most)
+    lab.apply(
+        divided("left", {"raw": {"require": "any"}}, DAYS),
+        divided("right", {"raw": {"require": "any"}, "fx": None}, DAYS, auto=None),
+        divided("whole", {"raw": None}, auto=None),
+        divided("join", {"left": None, "right": None}, DAYS),
+        divided("total", {"left": None, "whole": None}),
+        sources=(HOURS,),
+    )
+    lab.report("fx", "v1")
+    for day in ("2025-12-31", "2026-01-02"):
+        lab.report("raw", "v1", partition_key=f"{day}T05")
+        lab.store.operations.request_run("right", partition_key=day)
+    lab.store.operations.request_run("whole")
+    ran(lab)
+    ran(lab)
+    assert not any(run["mixed"] for run in lab.runs("join") + lab.runs("total"))
+    lab.report("raw", "v2", partition_key="2025-12-31T05")
+    ran(lab)
+    lab.store.operations.request_run("left", partition_key="2026-01-02")
+    lab.store.operations.request_run("join", partition_key="2026-01-02")
+    ran(lab)
+    assert [run["mixed"] for run in lab.runs("join")][2:] == [True, False]
+    assert [run["partition_key"] for run in lab.runs("join")][2:] == ["2025-12-31", "2026-01-02"]
+    assert lab.runs("total")[-1]["mixed"]
+
+
+def test_an_input_without_partitions_is_read_once(lab: Lab) -> None:
+    """A total of days that also reads an asset without partitions: it is named once, and so are its events."""
+    lab.apply(
+        divided("daily", {"raw": {"require": "any"}}, DAYS),
+        divided("total", {"daily": None, "rates": None}),
+        sources=(HOURS, "rates"),
+    )
+    lab.report("raw", "v1", partition_key="2025-12-31T05")
+    lab.report("rates", "v1")
+    ran(lab)
+    [total] = lab.runs("total")
+    read = [(one["assetId"], one["partitionKey"]) for one in total["trigger"]["upstream"]]
+    assert read == [("daily", "2025-12-31"), ("rates", "")]
+    assert len(set(total["trigger"]["eventIds"])) == len(total["trigger"]["eventIds"])

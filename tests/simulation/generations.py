@@ -14,14 +14,17 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from freshline.decide import Decision
 from freshline.decide.decision import short_hash
 from freshline.decide.motion import Moving
+from freshline.model.backfill import BackfillPolicy, BackfillRequest
 from freshline.model.enums import ACTIVE, Outcome, Reason, RunStatus
 from freshline.model.policy import Backoff, InputPolicy, OutputPolicy, Policy
 from freshline.model.state import State, reference
 from freshline.simulation import Catalogue, Member, Observer, Run, Simulator
+from freshline.simulation.backfill_records import Backfill
 from freshline.simulation.considerations import Considerations
 from freshline.simulation.motion import Motion, PartitionMotion
 from tests.decide.builders import Flow
@@ -143,6 +146,10 @@ class DelayedSimulator(Simulator):
             self.motion.settle(workflow_id, None)
         self._later(lambda: self._consume(workflow_id, since))
 
+    def consider(self, workflow_id: int, origin: datetime) -> None:
+        self._noted[workflow_id] = min(origin, self._noted.get(workflow_id, origin))
+        super().consider(workflow_id, origin)
+
     def _consume(self, workflow_id: int, since: datetime) -> None:
         self.motion.inbox.events[workflow_id].remove(since)
         self._noted[workflow_id] = min(since, self._noted.get(workflow_id, since))
@@ -162,6 +169,7 @@ class DelayedSimulator(Simulator):
 class TrackedSimulation(Observer):
     """Workflows in motion under a clock of their own, and the generations that their runs read.
 
+    `rewrites`: a run of a backfill makes other data than before, as after a change of the code.
     `constant`: workflows whose output never changes. `seconds`: how long the runs of a workflow take, one by one.
     """
 
@@ -177,7 +185,9 @@ class TrackedSimulation(Observer):
         waiting_moves: bool = True,
         mixes_linger: bool = True,
         catalogue: Catalogue | None = None,
+        rewrites: bool = False,
     ) -> None:
+        self.rewrites = rewrites
         self.flows = {flow.id: flow for flow in flows}
         self.catalogue = catalogue or Catalogue(
             Member(flow.id, f"w{flow.id}", policies(flow), "job", flow.inputs, flow.outputs)
@@ -267,11 +277,21 @@ class TrackedSimulation(Observer):
         """Return the generations that each input of the run comes from."""
         return [self.origin_of[pin.data_version] for pin in run.pins.values()]
 
+    def inherited(self, run: Run) -> list[Generations]:
+        """Return the generations that the outputs of the run come from."""
+        return self.generations(run)
+
     def reads_a_mix(self, run: Run) -> bool:
         """Return whether two inputs come from different generations of one origin. Mixed inputs do not count."""
         read = [g for g in self.generations(run) if all(len(found) == 1 for found in g.values())]
         origins = {origin for g in read for origin in g}
         return any(len({g[origin] for g in read if origin in g}) > 1 for origin in origins)
+
+    def demand(self, asset_id: str, **more: Any) -> Backfill:
+        """Request a backfill; what is not a field of the request belongs to its policy."""
+        own = {name: more.pop(name) for name in ("first", "last", "keys", "upstream", "downstream") if name in more}
+        request = BackfillRequest(asset_id, policy=BackfillPolicy(**more), **own)
+        return self.simulator.backfills.create(request)
 
     @property
     def idle(self) -> bool:
@@ -307,6 +327,8 @@ class TrackedSimulation(Observer):
     def _necessary(self, run: Run) -> bool:
         """Return whether an output expired, or the run is the first one, or it reads a new version."""
         member = self.catalogue.members[run.workflow_id]
+        if run.backfill_id is not None:
+            return True  # how often a backfill runs a partition has checks of its own
         expired = any(self.simulator.asset(output).expired for output in self.simulator.outputs(member))
         first = self.simulator.workflow_state(member.id).succeeded_at is None
         return expired or first or run.read != self.consumed(member.id)
@@ -330,8 +352,13 @@ class TrackedSimulation(Observer):
             name = reference(run.slug, run.partition_key)
             self.origin_of[version] = {name: frozenset({self._generations[output]})}
             return version
-        read = self.generations(run)
+        read = self.inherited(run)
+        code = f"code of {output}"
+        if self.rewrites and run.backfill_id is not None:
+            self._generations[code] += 1
+        read = [*read, {code: frozenset({self._generations[code]})}] if code in self._generations else read
         version = f"{output}({','.join(pin.data_version for _, pin in sorted(run.pins.items()))})"
+        version += f"#{self._generations[code]}" if code in self._generations else ""
         version = f"{output}.{short_hash(version)}" if len(version) > LONGEST_VERSION else version
         origins = {origin for g in read for origin in g}
         self.origin_of[version] = {o: frozenset().union(*(g.get(o, frozenset()) for g in read)) for o in origins}

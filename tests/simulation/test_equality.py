@@ -6,6 +6,7 @@ import pytest
 
 from tests.simulation.facts import decisions, remembered, stored, stored_decisions
 from tests.simulation.histories import Both
+from tests.simulation.partition_histories import PartitionedBoth
 from tests.store_harness import Lab
 
 STEPS = 70
@@ -39,3 +40,41 @@ def test_a_random_history_gives_the_same_decisions_and_runs(seed: int, lab: Lab)
 def test_many_random_histories_give_the_same(seed: int, lab: Lab) -> None:
     """The same, for long."""
     play(lab, seed)
+
+
+PARTITIONED = range(3_001, 3_005)
+PARTITIONED_STEPS = 20  # a step with partitions takes ten times as long as one without
+MANY_PARTITIONED = range(4_000, 4_200)
+
+
+def play_partitions(lab: Lab, seed: int, steps: int) -> None:
+    """Compare a random history with partitions and backfills."""
+    both = PartitionedBoth(lab, seed)
+    for _ in range(steps):
+        compare(lab, both, seed)
+        try:
+            both.step()
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}: {error}, after: " + "; ".join(both.told)) from error
+    compare(lab, both, seed)
+    assert decisions(both.said) == stored_decisions(lab), f"seed {seed}: " + "; ".join(both.told)
+
+
+def compare(lab: Lab, both: PartitionedBoth, seed: int) -> None:
+    """Assert that both know the same."""
+    theirs, mine = stored(lab), remembered(both.simulator, both.said)
+    for name, facts in theirs.items():
+        assert mine[name] == facts, f"seed {seed}, {name} after: " + "; ".join(both.told)
+
+
+@pytest.mark.parametrize("seed", PARTITIONED)
+def test_a_random_history_with_partitions_gives_the_same(seed: int, lab: Lab) -> None:
+    """Partitions of all kinds, late data, new windows, failures, and backfills with all their policies."""
+    play_partitions(lab, seed, PARTITIONED_STEPS)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", MANY_PARTITIONED)
+def test_many_random_histories_with_partitions_give_the_same(seed: int, lab: Lab) -> None:
+    """The same, for long."""
+    play_partitions(lab, seed, STEPS)

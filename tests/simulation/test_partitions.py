@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from freshline.model.policy import Flood
 from freshline.partitions.declaration import Around, Declaration
 from freshline.partitions.requirements import Requirement
 from freshline.simulation import Catalogue, Driver
@@ -70,7 +71,10 @@ def test_a_stream_of_hours_does_not_starve_its_total() -> None:
     """An hour arrives every 5 minutes and takes 7 to clean: the total follows at its own pace, without a mix."""
     catalogue = catalogue_of(
         {"raw": hours("2024-11-15")},
-        [Job("clean", {"raw": None}, hours("2024-11-15")), Job("total", {"clean": None})],
+        [
+            Job("clean", {"raw": None}, hours("2024-11-15"), policy={"flood": Flood(288)}),
+            Job("total", {"clean": None}),
+        ],
     )
     simulator, ran = fresh(catalogue)
     reports = [

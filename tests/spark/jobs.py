@@ -99,3 +99,15 @@ def balance(ctx: Any) -> Any:
     before = ctx.inputs["balance"].df().first() if "balance" in ctx.inputs else None
     today = ctx.inputs["raw"].df().first()
     return ctx.spark.createDataFrame([((before.n if before else 0) + today.n,)], "n long")
+
+
+def days_of_rows(ctx: Any) -> Any:
+    """Return all rows of the batch, and what the run knows of its partitions."""
+    window = ctx.partition_window
+    ctx.log.info("batch: %s; %s to %s", " ".join(ctx.partition_keys), window.start.date(), window.end.date())
+    return ctx.inputs["raw"].df().selectExpr("n", "CAST(d AS DATE) AS day")
+
+
+def key_of_a_batch(ctx: Any) -> Any:
+    """Ask for the key, which a batch does not have."""
+    return ctx.partition_key

@@ -173,3 +173,17 @@ def test_duckdb_reads_there_and_only_where_it_may(storage: Storage, tmp_path: Pa
         ]
         with pytest.raises(duckdb.PermissionException):
             connection.execute(f"FROM read_parquet('{storage.at('a/data/y/p.parquet')}')")
+
+
+def test_a_directory_gets_another_name(storage: Storage) -> None:
+    """With all files in it, at any depth."""
+    storage.create("a/data/run/n=0/p=x/one", b"1")
+    storage.create("a/data/run/n=0/two", b"22")
+    storage.create("a/data/run/n=00/three", b"333")
+    storage.move("a/data/run/n=0", "a/data/run/day=2024-01-31/region=eu")
+    assert storage.sizes("a/data/run") == {
+        "a/data/run/day=2024-01-31/region=eu/p=x/one": 1,
+        "a/data/run/day=2024-01-31/region=eu/two": 2,
+        "a/data/run/n=00/three": 3,
+    }
+    assert storage.read("a/data/run/day=2024-01-31/region=eu/two") == b"22"

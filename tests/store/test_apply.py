@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from freshline import failpoints
 from freshline.failpoints import FailpointError
+from freshline.settings import Settings
+from freshline.store.store import Store
+from tests.databases import KeptDatabase
 from tests.store_harness import Lab, laboratory, project, workflow
 
 HOUR = 3_600_000
@@ -159,3 +163,17 @@ def test_an_edited_input_is_an_edge_of_the_new_version(lab: Lab) -> None:
     lab.report("x", "1")
     assert lab.work() == ["b"]
     assert lab.state("b")["consumed_versions"] == {"x": {"sequence": 1, "dataVersion": "1"}}
+
+
+def test_one_apply_has_one_time(database_url: str) -> None:
+    """It is the origin of what the apply makes stale, by which a proposal knows what belongs together."""
+    database = KeptDatabase(database_url)
+    database.open()
+    try:
+        store = Store(database, Settings(project=Path("/nowhere")))
+        store.apply.commit(project(*(workflow(f"w{number}", "a") for number in range(50))))
+        with database.connection() as connection:
+            times = connection.execute("SELECT DISTINCT applied_at FROM workflows").fetchall()
+    finally:
+        database.close()
+    assert len(times) == 1

@@ -20,9 +20,11 @@ BY_THEMSELVES = {
     "absorb", "advance_backfill", "append_logs", "begin_step", "cancel_running", "claim_alerts", "claim_run",
     "claim_watches",
     "claim_webhook", "compact_deliveries", "evaluate_alerts", "fail_look", "fail_run", "finish_step", "fire_timers",
-    "forget_snapshots", "give_up", "hand_back", "leave_worker", "log_table", "mark_failed", "note_looks", "prune",
-    "publish_events", "publish_run", "reconcile", "record_alerts", "record_deliveries", "record_look",
-    "register_worker", "release_watches", "renew_leases", "rescue", "stamp_positions", "sweep", "use_token",
+    "forget_snapshots", "give_up", "hand_back", "leave_worker", "log_table", "mark_failed", "note_looks",
+    "propose_backfills", "prune", "publish_events", "publish_run", "reconcile", "record_alerts", "record_deliveries",
+    "record_look",
+    "register_worker", "release_watches", "renew_leases", "rescue", "retire_partitions",
+    "stamp_positions", "sweep", "use_token",
 }  # fmt: skip
 CHANGES = sorted(set(NAMES) - BY_THEMSELVES)
 

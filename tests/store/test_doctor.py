@@ -13,6 +13,7 @@ from psycopg.types.json import Jsonb
 
 from freshline import failpoints
 from freshline.definitions.alerts import read_rule
+from freshline.model.backfill import BackfillRequest
 from freshline.model.run import StagedOutput
 from freshline.store.db.dump import DUMP
 from freshline.store.db.ids import new_id
@@ -160,6 +161,14 @@ PLANTS = {
         sql("INSERT INTO asset_digests VALUES ('a', 1, 2, 7, now())"),
         "the digest of asset 'a' counts 2 partitions, and 0 have data or other data",
     ),
+    "removed-has-data": Plant(
+        sql(
+            "UPDATE heads SET retired_at = now() WHERE asset_id = 'd'",
+            "UPDATE snapshots SET table_version = 3, base_version = 3 WHERE asset_id = 'd'",
+        ),
+        "retention removed 'd@', and version 3 of the table has it",
+        frozenset({"head-differs"}),
+    ),
     "definition-differs": Plant(
         sql("DELETE FROM edges WHERE asset_id = 'c'"),
         "workflow 'd' should consume asset 'c' and is not stored as its consumer",
@@ -176,6 +185,15 @@ PLANTS = {
     "timer-orphan": Plant(
         sql("INSERT INTO timers VALUES ('d', '', 'expiry', '2030-01-01', 'ttl', NULL, NULL, NULL)"),
         "asset 'd' has an expiry timer (ttl), and no such freshness policy",
+    ),
+    "backfill-stuck": Plant(
+        later(
+            lambda lab: lab.store.backfills.create(BackfillRequest("d")),
+            lambda lab: lab.store.backfills.advance(),
+            lambda lab: lab.store.events.stamp_positions(10),
+            sql("DELETE FROM considerations WHERE workflow_id = (SELECT id FROM workflows WHERE slug = 'd')"),
+        ),
+        "of asset 'd' has an open partition that nothing evaluates",
     ),
     "consideration-late": Plant(
         later(

@@ -122,7 +122,7 @@ def converges(scene: Scene) -> None:
         lab.advance(minutes=20)
         lab.store.runs.rescue(10)
         lab.work()
-    assert lab.active() == []
+    assert {*lab.active()} <= {"daily"}  # of a project that has no worker here
     assert lab.state("b")["consumed_versions"]["a"]["dataVersion"] == "final"
     assert lab.state("c")["consumed_versions"]["b"]["dataVersion"] == lab.head("b")["data_version"]
     assert lab.forgotten() == 0

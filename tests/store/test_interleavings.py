@@ -67,6 +67,7 @@ ALONE = {
     "publish_events",
     "register_worker",
     "relog_table",
+    "retire_partitions",  # of assets with partitions: test_partition_interleavings
     "remove_versions",
     "revoke_token",
     "stamp_positions",
@@ -96,12 +97,15 @@ WEBHOOKS = {
 DELIVERIES = {"compact_deliveries", "forget_asset", "skip_delivery"}
 # These share only rows of watches and of a source; tests/watching/test_interleavings.py covers them.
 WATCHES = {"claim_watches", "fail_look", "note_looks", "record_look", "release_watches"}
-# These lock the row of their backfill first; tests/scenarios/test_backfills.py covers them.
+# These lock the row of their backfill first; tests/scenarios/test_backfills.py and test_proposals.py cover them.
 BACKFILLS = {
     "advance_backfill",
+    "approve_backfill",
     "cancel_backfill",
     "create_backfill",
+    "deny_backfill",
     "pause_backfill",
+    "propose_backfills",
     "resume_backfill",
     "retry_backfill",
 }

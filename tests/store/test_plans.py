@@ -13,6 +13,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from freshline.store.db.queries import load
+from freshline.store.evaluation.load_state import NOTHING_READ
 from tests.store_harness import MONDAY, Lab, laboratory
 
 # A component of 20 workflows after each source, with the rows of a system that ran for a while.
@@ -125,7 +126,7 @@ HOT = [
     for file, names in {
         "db": "append_events",
         "evaluation": (
-            "claim_inbox note_considerations epoch_and_time expand_notes large_inputs wake_waiting"
+            "claim_inbox note_considerations epoch_and_time read_notes expand_notes large_inputs wake_waiting"
             " claim_considerations lock_consideration load_states load_bare"
             " queue_runs renew_runs set_quiet hurry_runs supersede_runs keep_waits drop_considerations"
             " hold_considerations record_decisions"
@@ -162,6 +163,7 @@ SMALL = {
     # It also counts the first few, to decide whether a list pays off.
     # Backfills that have not ended are few; here there are none, and all indexes cost the same.
     "evaluation.load_states": {"inbox", "runs_active", "considerations", "considerations_due"}
+    | {"considerations_expanding"}  # notes that are being expanded
     | {"backfills_open", "backfills_recent", "backfills_pkey"},
     "evaluation.renew_runs": {"runs_queue"},
     "evaluation.hurry_runs": {"runs_queue"},
@@ -189,8 +191,31 @@ def test_a_claim_looks_its_run_up(catalogue: Lab) -> None:
     assert "runs_queue" not in set(reads(planned(catalogue, "runs.claim_run")))
 
 
+def executed(plan: Any) -> Iterator[str]:
+    """Yield the tables and indexes that an analyzed plan has read."""
+    if plan["Actual Loops"]:
+        yield from (plan[name] for name in ("Relation Name", "Index Name") if name in plan)
+    for below in plan.get("Plans", ()):
+        yield from executed(below)
+
+
+def test_graphs_without_partitions_pay_nothing_for_the_flood_guard(catalogue: Lab) -> None:
+    """No count, no list of a proposal and no time of a backfill is read."""
+    units = {"workflows": list(range(1, 101)), "partitions": [""] * 100, "guarded": [], "mapped": False, "few": 64}
+    unread = {f"unread_{name}": values for name, values in NOTHING_READ.items()}
+    parameters = {"above": [], "not_automatic": [], **NOTHING_READ, **unread, **units}
+    query = f"EXPLAIN (ANALYZE, FORMAT JSON) {load('evaluation')['load_states']}"
+    with catalogue.database.connection() as connection:
+        found = connection.execute(query.encode(), parameters).fetchone()
+    assert found is not None
+    [plan] = next(iter(found.values()))
+    guard = {"proposed_partitions", "proposed_partitions_pkey", "runs_counted", "considerations_counted"}
+    assert not {*executed(plan["Plan"])} & {*guard, "considerations_partitions", "backfills_ended"}
+
+
 NO_PARTITIONS: dict[str, list[object]] = {
-    one: [] for one in ("workflows", "partitions", "origins", "unchanged", "unchanged_keys")
+    one: []
+    for one in ("workflows", "partitions", "origins", "counts", "unchanged", "unchanged_keys", "unchanged_notes")
 }
 PLANNER = ("enable_hashjoin", "enable_mergejoin", "enable_material", "enable_hashagg")
 

@@ -244,3 +244,36 @@ def test_an_event_has_an_outcome_where_very_many_partitions_are_read_as_one(
     other.work()
     assert outcomes(other, second["eventId"]) == [("total", "", "triggered")]
     assert outcomes(other, first["eventId"]) == [("total", "", "included")]
+
+
+@pytest.mark.parametrize("most", [1_000, 1])
+def test_a_later_input_makes_a_partition_stale_that_nobody_starts(
+    other: Lab, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """No evaluation looks at it, so its inputs are compared; also if it reads all partitions as one."""
+    monkeypatch.setattr(partitions, "MOST_LISTED", most)
+    other.apply(
+        divided("daily", {"raw": {"require": "any"}, "regions": {"all": True, "require": "any"}}, DAYS, auto=None),
+        sources=(HOURS, {"assetId": "regions", "partitioning": {"keys": ["eu", "us", "asia"]}}),
+    )
+    for key in ("2025-12-30T01", "2026-01-02T01"):
+        other.report("raw", "v1", partition_key=key)
+    for region in ("eu", "us"):
+        other.report("regions", "v1", partition_key=region)
+    for day in ("2025-12-30", "2026-01-02"):
+        other.store.operations.request_run("daily", partition_key=day)
+    other.work()
+    assert states(other) == {"fresh": 2, "missing": 6}
+    other.report("raw", "v1", partition_key="2025-12-30T07")
+    other.settle()
+    assert states(other) == {"fresh": 1, "stale": 1, "missing": 6}
+    assert ("stale", "2025-12-30", "2025-12-30", 1) in listed(other)
+    other.report("regions", "v1", partition_key="asia")
+    other.settle()
+    assert states(other) == {"stale": 2, "missing": 6}
+
+
+def states(lab: Lab) -> dict[str, int]:
+    """Return how many partitions are in which state, without those that none is in."""
+    found = lab.store.reader.partitions("daily", WantedPartitions())["counts"]
+    return {state: count for state, count in found.items() if count}

@@ -298,7 +298,7 @@ def test_apply_and_publish_do_not_deadlock(stage: Stage, monkeypatch: pytest.Mon
         gate()
         return record(*arguments, **more)
 
-    monkeypatch.setattr("freshline.store.runs.runs.record_success", slow)
+    monkeypatch.setattr("freshline.store.runs.success.record_success", slow)
     with stage.held_in(gate, lambda: stage.lab.store.runs.publish(run, output())):
         applying = stage.begin(lambda: stage.lab.apply(workflow("b", "a", entrypoint="jobs:x"), workflow("c", "b")))
         stage.until_blocked(applying)

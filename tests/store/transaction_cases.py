@@ -16,7 +16,7 @@ from freshline import failpoints
 from freshline.alerts.message import Frame
 from freshline.alerts.records import MessageKind
 from freshline.definitions.alerts import read_rule
-from freshline.errors import NotFoundError
+from freshline.errors import ConflictError, NotFoundError
 from freshline.model.alerts import AlertTarget
 from freshline.model.backfill import BackfillRequest
 from freshline.model.run import ClaimedRun, StagedOutput
@@ -157,6 +157,33 @@ def backfill_failed(scene: Scene) -> None:
     scene.lab.rows("UPDATE backfill_partitions SET state = 'failed' RETURNING 1")
 
 
+def flooded(scene: Scene) -> None:
+    """Let more old partitions be stale than may run by themselves. Nothing is proposed yet."""
+    days = {"time": "day", "start": "2025-12-30"}
+    auto = {"onUpstreamUpdate": True, "partitions": {"limit": 2}}
+    daily = workflow("daily", "days", auto=auto)
+    daily["steps"][0]["produces"][0]["partitioning"] = days
+    scene.lab.advance(seconds=5)  # what happens at the time of a backfill seems to follow from it
+    scene.lab.apply(daily, name="days", sources=({"assetId": "days", "partitioning": days},))
+    for key in ("2025-12-30", "2025-12-31", "2026-01-01"):
+        scene.lab.report("days", "v1", partition_key=key)
+    while scene.lab.store.evaluation.consume_inbox(100) or scene.lab.reconciler.run_once():
+        pass
+
+
+def proposed(scene: Scene) -> None:
+    """Propose them."""
+    flooded(scene)
+    assert scene.lab.store.backfills.propose()
+    scene.ids[:] = [str(scene.lab.one("SELECT id FROM backfills"))]
+
+
+def answer_proposal(scene: Scene, name: str) -> None:
+    """Approve or deny the proposal; a repetition finds that it was answered."""
+    with suppress(ConflictError):
+        getattr(scene.lab.store.backfills, name)(scene.ids[0], revision=1)
+
+
 def rename_project(scene: Scene) -> None:
     """Rename the project; a repetition finds that the old name is gone."""
     with suppress(NotFoundError):
@@ -182,6 +209,19 @@ def expired(scene: Scene) -> None:
     """Make a timer due."""
     idle(scene)
     scene.lab.advance(hours=2)
+
+
+def outlived(scene: Scene) -> None:
+    """Build a partition that is then kept for an hour only."""
+    days = {"time": "day", "start": "2026-01-04"}
+    old, source = workflow("old", "raw"), {"assetId": "raw", "partitioning": days}
+    output = old["steps"][0]["produces"][0]
+    output["partitioning"] = days
+    scene.lab.apply(*WORKFLOWS, old, sources=(source,))
+    scene.lab.report("raw", "1", partition_key="2026-01-04")
+    idle(scene)
+    output["retain"] = "1h"
+    scene.lab.apply(*WORKFLOWS, old, sources=(source,))
 
 
 def forgotten(scene: Scene) -> None:
@@ -445,6 +485,33 @@ CASES = {
         lambda s: s.count("backfill_partitions WHERE state = 'open'") == 1 and s.count("considerations") == 1,
         backfilled,
     ),
+    "propose_backfills": Case(
+        lambda s: s.lab.store.backfills.propose(),
+        lambda s: (
+            s.count("backfills WHERE status = 'proposed' AND revision = 1") == 1
+            and s.count("proposed_partitions") == 3
+            and s.count("events WHERE type = 'backfill.proposed'") == 1
+        ),
+        flooded,
+    ),
+    "approve_backfill": Case(
+        lambda s: answer_proposal(s, "approve"),
+        lambda s: (
+            s.count("backfills WHERE status = 'active'") == 1
+            and s.count("considerations WHERE counted IS NOT NULL") == 0
+            and s.count("events WHERE type = 'backfill.started'") == 1
+        ),
+        proposed,
+    ),
+    "deny_backfill": Case(
+        lambda s: answer_proposal(s, "deny"),
+        lambda s: (
+            s.count("backfills WHERE status = 'denied'") == 1
+            and s.count("workflow_partitions WHERE declined IS NOT NULL AND mixed") == 3
+            and s.count("proposed_partitions") == 0
+        ),
+        proposed,
+    ),
     "pause_backfill": Case(
         lambda s: s.lab.store.backfills.pause(s.ids[0]),
         lambda s: s.count("backfills WHERE status = 'paused'") == 1 and s.count("runs WHERE status = 'queued'") == 0,
@@ -613,6 +680,15 @@ CASES = {
         lambda s: s.lab.store.evaluation.fire_timers(10),
         lambda s: len(s.lab.events("asset.expired")) == 1 and s.count("timers WHERE expired_at IS NOT NULL") == 1,
         expired,
+    ),
+    "retire_partitions": Case(
+        lambda s: s.lab.store.retirement.retire_partitions(),
+        lambda s: (
+            len(s.lab.events("asset.partition.retired")) == 1
+            and s.count("heads WHERE retired_at IS NOT NULL") == s.count("snapshots WHERE retired") == 1
+            and s.count("asset_digests WHERE asset_id = 'old' AND (change, keys, retired_keys) = (2, 0, 1)") == 1
+        ),
+        outlived,
     ),
     "give_up": Case(
         lambda s: s.lab.store.runs.give_up(s.held.id, s.held.attempt),

@@ -122,6 +122,7 @@ def test_a_step_is_done_anew_with_whatever_comes_before_it(
     outputs = {name: (StagedOutput(name, name, f"{name}{attempt}"),) for name, attempt in finished.items()}
     run = SimpleNamespace(
         attempt=3,
+        batch=(),
         definition=graph(a="source", b="a", c="after:b", d="source", e="d"),
         finished_steps={name: FinishedStep(attempt, outputs[name]) for name, attempt in finished.items()},
     )

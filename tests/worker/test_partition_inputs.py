@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from freshline.definitions.schema.workflow import Workflow
-from freshline.model.run import PartitionColumn, PinnedInput, Position
+from freshline.model.run import ClaimedRun, PartitionColumn, PinnedInput, Position
+from freshline.storage.base import storage_at
+from freshline.worker.context import without_data
 from freshline.worker.increments import plan_reading
 from freshline.worker.partition_inputs import RunPartition, combined, data_version
+from freshline.worker.step_request import RequestBuilder
 
 SCHEMA = {"type": "struct", "fields": [{"name": "n", "type": "long"}]}
 
@@ -71,23 +75,23 @@ def test_an_input_without_any_partition_has_the_columns_of_another() -> None:
 def test_columns_and_windows() -> None:
     """Days are dates, hours are times in UTC, everything else is text; a day begins at midnight of its zone."""
     days = divided({"partitioning": {"time": "day", "start": "2024-01-01", "timezone": "Europe/Berlin"}})
-    run = RunPartition(days, "2024-07-01")
+    run = RunPartition(days, ("2024-07-01",))
     assert run.window is not None
     assert [at.isoformat() for at in run.window] == ["2024-06-30T22:00:00+00:00", "2024-07-01T22:00:00+00:00"]
-    assert run.columns(days.steps[0].produces[0]) == (PartitionColumn("day", "DATE", "2024-07-01"),)
+    assert run.columns(days.steps[0].produces[0], "2024-07-01") == (PartitionColumn("day", "DATE", "2024-07-01"),)
     hours = divided({"partitioning": {"time": "hour", "start": "2024-01-01", "column": "h"}})
-    found = RunPartition(hours, "2024-07-01T05").columns(hours.steps[0].produces[0])
+    found = RunPartition(hours, ("2024-07-01T05",)).columns(hours.steps[0].produces[0], "2024-07-01T05")
     assert found == (PartitionColumn("h", "TIMESTAMP", "2024-07-01 05:00:00"),)
     both = {"day": {"time": "day", "start": "2024-01-01"}, "region": {"keys": ["eu", "us"]}}
     product = divided({"partitioning": {"dimensions": both}})
-    found = RunPartition(product, "2024-07-01|eu").columns(product.steps[0].produces[0])
+    found = RunPartition(product, ("2024-07-01|eu",)).columns(product.steps[0].produces[0], "2024-07-01|eu")
     assert [(one.name, one.type, one.value) for one in found] == [
         ("day", "DATE", "2024-07-01"),
         ("region", "STRING", "eu"),
     ]
     keys = divided({"partitioning": {"keys": ["a", "b"]}})
-    assert RunPartition(keys, "a").window is None
-    assert RunPartition(keys, "a").columns(keys.steps[0].produces[0]) == (
+    assert RunPartition(keys, ("a",)).window is None
+    assert RunPartition(keys, ("a",)).columns(keys.steps[0].produces[0], "a") == (
         PartitionColumn("partition_key", "STRING", "a"),
     )
 
@@ -96,12 +100,12 @@ def test_an_input_is_cut_by_its_time_column() -> None:
     """By instants, and by days of the consumer's zone if the window is whole days."""
     item = {"assetId": "raw", "partitions": {"timeColumn": "at"}}
     days = divided({"partitioning": {"time": "day", "start": "2024-01-01", "timezone": "Asia/Kolkata"}}, [item])
-    cut = RunPartition(days, "2024-07-01").cut(days.steps[0].consumes[0])
+    cut = RunPartition(days, ("2024-07-01",)).cut(days.steps[0].consumes[0])
     assert cut is not None
     assert (cut.start, cut.end) == ("2024-06-30T18:30:00+00:00", "2024-07-01T18:30:00+00:00")
     assert (cut.first_day, cut.end_day) == ("2024-07-01", "2024-07-02")
     hours = divided({"partitioning": {"time": "hour", "start": "2024-01-01"}}, [item])
-    cut = RunPartition(hours, "2024-07-01T05").cut(hours.steps[0].consumes[0])
+    cut = RunPartition(hours, ("2024-07-01T05",)).cut(hours.steps[0].consumes[0])
     assert cut is not None
     assert cut.first_day is None
 
@@ -135,3 +139,22 @@ def test_partitions_that_were_read_as_one_are_new_after_that_change() -> None:
     assert again is not None
     found = plan_reading(step, {"daily": again}, {"out": {"daily@": Position("digest", None, None, change=7)}})
     assert found.full_refresh_reason == "daily was changed other than by append"
+
+
+def test_a_request_names_inputs_without_any_data(tmp_path: Path) -> None:
+    """A day after the end of its source reads nothing. The step's own output is empty at first: that is no error."""
+    earlier = {"assetId": "out", "partitions": {"window": {"from": -1, "to": -1}}}
+    items = [{"assetId": "raw"}, {"assetId": "daily"}, earlier]
+    step = divided({"partitioning": {"time": "day", "start": "2024-01-01"}}, items)
+    partitioned = {"raw": None, "daily": pinned("2024-01-01"), "out": None}
+    run = ClaimedRun(
+        *("r", 1, "w", "2024-02-01", 1, 1, {}, {}, {}, {}, {}, {}, "", None, 1000),
+        partitioned=partitioned,
+    )
+    builder = RequestBuilder(run, step, storage_at(str(tmp_path)), {})
+    request = builder.build(step.steps[0], 1, builder.reading(step.steps[0]), session=None, orphans=())
+    assert request.empty == ("raw",)
+    assert without_data("raw", request.partition_key).message == (
+        "input 'raw' has no data for partition '2024-02-01', and none of its partitions has data yet, so its columns"
+        " are not known"
+    )

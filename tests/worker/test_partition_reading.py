@@ -134,7 +134,7 @@ def context(tmp_path: Path, inputs: dict[str, PinnedInput]) -> Context:
     return Context(
         run_id="r",
         attempt=1,
-        partition_key=ONE,
+        partition_keys=(ONE,),
         window=None,
         parameters={},
         inputs=inputs,

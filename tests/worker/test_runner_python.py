@@ -189,6 +189,15 @@ def test_a_decorated_function_gets_its_inputs_and_parameters_by_name(shared: Ben
     assert result.outputs[0].data_version == "v1 p 9 1"
 
 
+@pytest.mark.parametrize(("function", "asset"), [("decorated", "up"), ("no_input", "down")])
+def test_an_input_with_partitions_and_no_data_is_named(shared: Bench, function: str, asset: str) -> None:
+    """A function gets no None in place of it, and `ctx.inputs` does not say that it is not declared."""
+    inputs = {"up.other": PinnedInput("up.other", 1, "v2", None)}
+    consumes = [{"assetId": "up"}, {"assetId": "up.other", "as": "other"}]
+    with pytest.raises(JobFailedError, match=f"input '{asset}' has no partition with data yet, so its columns are not"):
+        shared.run(python(function), inputs=inputs, consumes=consumes, parameters={"limit": 9}, empty=(asset,))
+
+
 def test_a_job_that_returns_nothing_has_made_everything_at_an_unknown_version(shared: Bench) -> None:
     """None stands for all declared outputs that are not optional; no data version means always changed."""
     produces = [{"assetId": "out"}, {"assetId": "more"}, {"assetId": "maybe", "optional": True}]
