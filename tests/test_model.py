@@ -20,6 +20,7 @@ RUN = {"missing", "retry", "definition-changed", "upstream-update", "expired", "
 HOLD = {
     "input-retired",
     "frozen",
+    "backfill-proposed",
     "in-flight",
     "paused",
     "breaker-open",

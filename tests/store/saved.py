@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from freshline.store.apply.stored import GraphCache
 from tests.store_harness import Lab
 
 TABLES = (
@@ -33,7 +34,8 @@ class Saved:
     def restore(self) -> None:
         """Restore all rows. Keys are not checked meanwhile: they were valid when saved."""
         self.lab.now = self.now
-        self.lab.store.evaluation._graph = None  # its epoch may be reused with other definitions
+        store = self.lab.store  # an epoch may be used again with other definitions
+        store.evaluation._graph, store.backfills._graphs, store.operations._graphs = None, GraphCache(), GraphCache()
         self._do(
             "SET session_replication_role = replica",
             *(f"DROP TABLE public.{name}" for name in self._partitions() if name not in self._known),

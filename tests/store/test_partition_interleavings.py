@@ -25,6 +25,7 @@ DAYS: dict[str, Any] = {"time": "day", "start": "2025-12-30"}
 ONE, TWO = "2025-12-30", "2025-12-31"
 SOURCES = ({"assetId": "raw", "partitioning": DAYS},)
 DAILY = divided("daily", {"raw": None, "fx": None}, DAYS)
+URGENT = divided("daily", {"raw": None, "fx": None}, DAYS, auto={"onUpstreamUpdate": True, "priority": 50})
 TOTAL = divided("total", {"daily": None})
 FORBIDDEN = """
 SELECT 'two active runs' AS what FROM runs WHERE status IN ('queued', 'running') AND trigger_type <> 'manual'
@@ -101,7 +102,7 @@ class Place:
         known: dict[str, Act] = {
             "absorb": lambda: store.evaluation.consume_inbox(10),
             "advance": store.backfills.advance,
-            "apply": lambda: lab.apply({**DAILY, "priority": 50}, TOTAL, sources=SOURCES),
+            "apply": lambda: lab.apply(URGENT, TOTAL, sources=SOURCES),
             "cancel": lambda: store.backfills.cancel(self.backfill_id),
             "change": lambda: (lab.report("fx", "v3"), store.evaluation.consume_inbox(10)),
             "create": lambda: store.backfills.create(request()),
