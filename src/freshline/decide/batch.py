@@ -1,4 +1,4 @@
-"""Helpers for deciding a batch: default backoff, and the motion of a workflow after its decision.
+"""Helpers for deciding a batch: its order, default backoff, and the motion of a workflow after its decision.
 
 The reconciler and the simulation use them. Both decide ancestors first.
 """
@@ -6,16 +6,41 @@ The reconciler and the simulation use them. Both decide ancestors first.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from freshline.decide.decision import Decision
 from freshline.decide.motion import Moving
+from freshline.model.backfill import Demand
 from freshline.model.enums import Outcome, Reason
 from freshline.model.policy import Policy
 from freshline.model.state import State
 from freshline.settings import Settings
 
+T = TypeVar("T")
 STALE = Moving("stale", cannot_run=True)
 SWITCHED_OFF = frozenset({Reason.NOT_AUTO, Reason.POLICY_OFF})
+
+
+def in_order(
+    units: Iterable[T],
+    *,
+    place: Callable[[T], tuple[int, ...]],
+    key: Callable[[T], str],
+    from_oldest: Callable[[T], bool],
+) -> list[T]:
+    """Return the units of a batch in the order of their decisions, which is that of equally urgent runs.
+
+    Ancestors come first (`place`: of their workflow), and of one workflow the newest partition, except those
+    `from_oldest`, which come after the others.
+    """
+    newest_first = sorted(units, key=key, reverse=True)
+    return sorted(newest_first, key=lambda unit: (place(unit), key(unit) if from_oldest(unit) else ""))
+
+
+def wants_oldest(demands: Sequence[Demand]) -> bool:
+    """Return whether a partition has its turn because of backfills that begin with the oldest."""
+    return bool(demands) and not any(one.newest_first for one in demands)
 
 
 def with_defaults(policy: Policy, settings: Settings) -> Policy:

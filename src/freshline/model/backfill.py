@@ -74,6 +74,7 @@ class Demand:
     partial: bool = False
     satisfied: bool = False
     paused: bool = False
+    newest_first: bool = True
     progressed_at: datetime | None = None
 
     @property

@@ -6,13 +6,13 @@ nothing relies on a notification.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 import structlog
 
 from freshline.decide import Decision, decide
-from freshline.decide.batch import moving_after, with_defaults
+from freshline.decide.batch import in_order, moving_after, wants_oldest, with_defaults
 from freshline.decide.causes import AnyWalk
 from freshline.graph import Graph
 from freshline.services.adaptive_batch import AdaptiveBatch
@@ -75,10 +75,13 @@ class Reconciler(DueService):
 
 
 def evaluate(graph: Graph, state: BatchState, settings: Settings) -> DecisionWriter:
-    """Decide a batch, ancestors first, so that a decision about an ancestor counts for its descendants."""
+    """Decide a batch, ancestors first, so that a decision about an ancestor counts for its descendants.
+
+    Runs that are equally urgent are claimed in the order of these decisions.
+    """
     walk = state.walk(graph)
     decisions = DecisionWriter(state.now, state.epoch)
-    for loaded in sorted(state.loaded, key=lambda one: (graph.level(one.state.workflow_id), one.key)):
+    for loaded in _in_order(graph, state.loaded):
         if loaded.retired:
             decisions.done.append(loaded.key)
             continue
@@ -94,6 +97,15 @@ def evaluate(graph: Graph, state: BatchState, settings: Settings) -> DecisionWri
             run=run_id,
         )
     return decisions
+
+
+def _in_order(graph: Graph, found: Iterable[LoadedWorkflow]) -> list[LoadedWorkflow]:
+    return in_order(
+        found,
+        place=lambda one: (graph.level(one.key[0]), one.key[0]),
+        key=lambda one: one.key[1],
+        from_oldest=lambda one: bool(graph.own_input(one.key[0])) or wants_oldest(one.state.demands),
+    )
 
 
 def _decide_safely(loaded: LoadedWorkflow, walk: AnyWalk, now: datetime, settings: Settings) -> Decision:

@@ -68,6 +68,7 @@ class Backfill:
             partial=policy.partial,
             satisfied=member.id in self.satisfied,
             paused=self.status is BackfillStatus.PAUSED,
+            newest_first=policy.newest_first,
         )
 
     def open(self) -> list[int]:

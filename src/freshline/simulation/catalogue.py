@@ -95,10 +95,9 @@ class Catalogue:
             return [workflow_id]
         return [one.id for one in self.members.values() if one.workflow_id == workflow_id]
 
-    def order(self, number: int) -> tuple[int, str]:
-        """Return the place of a member in the order of decisions: ancestors first."""
-        member = self.members[number]
-        return self.rank[member.workflow_id], member.partition_key
+    def place(self, number: int) -> tuple[int]:
+        """Return the place of a member's workflow in the order of decisions: ancestors first."""
+        return (self.rank[self.members[number].workflow_id],)
 
     @classmethod
     def of(

@@ -5,11 +5,12 @@ A hold that only an event can end is not evaluated in between: no event is lost 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from freshline.decide import Decision, NewRun, Renewal, decide
-from freshline.decide.batch import moving_after
+from freshline.decide.batch import in_order, moving_after, wants_oldest
 from freshline.model.enums import Reason, RunStatus, When
 from freshline.model.state import State
 from freshline.simulation.catalogue import Catalogue, Member
@@ -45,7 +46,21 @@ class Reconciler:
                 return
             if isinstance(simulator.motion, PartitionMotion) and simulator.catalogue.graph.latest_edges:
                 simulator.motion.set_newest(simulator.reading.newest_at(simulator.now))
-            self._decide_batch(sorted(batch, key=simulator.catalogue.order))
+            self._decide_batch(self._in_order(batch))
+
+    def _in_order(self, batch: Iterable[int]) -> list[int]:
+        simulator, catalogue = self._simulator, self._simulator.catalogue
+
+        def from_oldest(number: int) -> bool:
+            member = catalogue.members[number]
+            return bool(catalogue.graph.own_input(member.workflow_id)) or wants_oldest(
+                simulator.backfills.demands(member)
+            )
+
+        def key(number: int) -> str:
+            return catalogue.members[number].partition_key
+
+        return in_order(batch, place=catalogue.place, key=key, from_oldest=from_oldest)
 
     def decide(self, member: Member, state: State) -> Decision:
         """Return the decision about a workflow. Without an ancestor in motion there is nothing to wait for."""

@@ -392,7 +392,7 @@ def _demand(data: Row) -> Demand:
         priority=data["priority"],
         during_quiet_hours=data["during_quiet_hours"],
         not_before=parsed(data["not_before"]),
-        **{name: data[name] for name in ("partial", "satisfied", "paused")},
+        **{name: data[name] for name in ("partial", "satisfied", "paused", "newest_first")},
     )
 
 

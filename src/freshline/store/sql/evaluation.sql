@@ -412,6 +412,7 @@ WITH moment AS MATERIALIZED (
                                       'id', f.id, 'requested_at', f.requested_at, 'version', q.version, 'only', f.kind,
                                       'priority', f.priority, 'during_quiet_hours', f.during_quiet_hours,
                                       'not_before', f.not_before, 'partial', f.partial, 'paused', f.status = 'paused',
+                                      'newest_first', f.newest_first,
                                       'satisfied', coalesce(p.backfills @> ARRAY[f.id], false)) ORDER BY f.requested_at, f.id)
                              FROM (SELECT * FROM backfill_partitions
                                     WHERE (workflow_id, partition_key) = (w.id, b.partition_key) OFFSET 0) t
