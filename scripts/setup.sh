@@ -1,6 +1,7 @@
 #!/bin/sh
 # Creates .venv with the locked packages, and installs Java 17 or newer if it is missing. Needs only Python 3.11+.
-# `setup.sh docs` adds the packages that build the documentation. `setup.sh uv` prints the pinned uv, and installs it first.
+# `setup.sh docs` adds the packages that build the documentation. `setup.sh browser` installs Chromium for the tests of the page, if it
+# is missing. `setup.sh uv` prints the pinned uv, and installs it first.
 # Packages come from the index that pip or uv is configured with; this script names no host.
 set -eu
 cd "$(dirname "$0")/.."
@@ -169,6 +170,32 @@ ensure_java() {
     fail "or set JAVA_HOME to one that you have; then run this again"
 }
 
+# --- Chromium
+
+good_chromium() { .venv/bin/python scripts/chromium.py >/dev/null 2>&1; }
+
+install_chromium() {
+    if command -v brew >/dev/null; then
+        log "installing chromium"
+        brew install --quiet --cask chromium >&2
+    else
+        may_install && refresh_packages && try_install chromium
+    fi
+}
+
+ensure_chromium() {
+    if good_chromium; then return; fi
+    if install_chromium && good_chromium; then return; fi
+    log "trying the Chromium of Playwright"
+    if .venv/bin/python -m playwright install --only-shell chromium >&2 && good_chromium; then return; fi
+    log "the tests of the page need Chromium, and it could not be installed automatically. Install it with one of"
+    log "  Debian:          sudo apt-get install chromium"
+    log "  Fedora, RHEL:    sudo dnf install chromium"
+    log "  Alpine:          sudo apk add chromium"
+    log "  macOS:           brew install --cask chromium"
+    fail "or set FRESHLINE_CHROMIUM to one that you have; until then the tests of the page fail"
+}
+
 # With a class archive Spark's JVM starts in about 60 percent of the time; it works without one.
 prepare_spark() {
     log "preparing the start of Spark (once; about half a minute)"
@@ -179,7 +206,9 @@ if [ "${1:-}" = uv-version ]; then uv_version; exit; fi
 if [ -x .venv/bin/python ] && good_python .venv/bin/python; then :; else make_venv; fi
 if [ "${1:-}" = uv ]; then find_uv; exit; fi
 if [ "${1:-}" = docs ]; then install_docs_packages; exit; fi
+if [ "${1:-}" = browser ]; then ensure_chromium; exit; fi
 install_packages
 ensure_java
 prepare_spark
+.venv/bin/python scripts/build_page.py
 log "ready"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -19,18 +20,21 @@ import pytest
 
 import freshline
 from freshline.api.app import document
+from scripts import build_page
+from tests.test_build_page import fake_programs
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "freshline"
 
 
-def build(source: Path, into: Path, *targets: str) -> None:
+def build(source: Path, into: Path, *targets: str, **environ: str) -> None:
     """Build with hatchling as `make dist` does, without a network."""
     arguments = [part for target in targets for part in ("--target", target)]
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-d", into, *arguments],
         cwd=source,
+        env={**os.environ, **environ},
         check=True,
         capture_output=True,
     )
@@ -69,12 +73,32 @@ def test_the_wheel_has_every_file_of_the_package(dist: Path) -> None:
         assert f"freshline/{name}" in packed
 
 
+def test_the_wheel_has_the_page_and_the_licenses_of_what_is_in_it(dist: Path) -> None:
+    """It is built from the sources as they are; every file that index.html names is there."""
+    places = build_page.Places(ROOT)
+    packed = contents(wheel(dist))
+    page = "freshline/page_files"
+    assert packed[f"{page}/{build_page.STAMP}"].decode().strip() == build_page.digest(places)
+    named = re.findall(r'(?:src|href)="\./([^"]+)"', packed[f"{page}/index.html"].decode())
+    assert {f"{page}/{name}" for name in named} <= packed.keys()
+    assert [name for name in named if name.endswith(".js")]
+    notices = packed[f"{page}/{build_page.LICENSES}"].decode()
+    inside = build_page.bundled((places.page / "package-lock.json").read_text(encoding="utf-8"))
+    assert {"preact", "uplot"} <= inside.keys()
+    for name, entry in inside.items():
+        assert f"{name} {entry['version']} ({entry['license']})" in notices
+    assert notices.count("Permission is hereby granted") == len(inside)
+
+
 def test_the_sdist_builds_the_same_wheel(dist: Path, tmp_path: Path) -> None:
-    """The sdist is all that a packager needs."""
+    """The sdist is all that a packager needs. It contains the page, so neither Node nor npm is started."""
     with tarfile.open(next(dist.glob("*.tar.gz"))) as archive:
         archive.extractall(tmp_path, filter="data")
     (source,) = tmp_path.iterdir()
-    build(source, tmp_path / "again", "wheel")
+    assert (source / "page" / "src" / "main.tsx").exists()
+    programs = fake_programs(tmp_path / "bin", npm=f"touch {tmp_path}/started; exit 1")
+    build(source, tmp_path / "again", "wheel", PATH=f"{programs}{os.pathsep}{os.environ['PATH']}")
+    assert not (tmp_path / "started").exists()
     assert wheel(tmp_path / "again").name == wheel(dist).name
     assert contents(wheel(tmp_path / "again")) == contents(wheel(dist))
 
@@ -200,3 +224,7 @@ def _becomes_fresh(installation: Installation) -> None:
     wait_until(fresh, 240, every=1, what="both assets are fresh")
     about = httpx.get(f"http://127.0.0.1:{installation.port}/api/v1/about", trust_env=False).json()
     assert about["version"] == freshline.__version__
+    home = httpx.get(f"http://127.0.0.1:{installation.port}/", trust_env=False).text
+    assert '<div id="page">' in home
+    for name in re.findall(r'(?:src|href)="\./([^"]+)"', home):
+        assert httpx.get(f"http://127.0.0.1:{installation.port}/{name}", trust_env=False).status_code == 200

@@ -54,7 +54,7 @@ def test_every_mutant_applies_and_names_tests_that_exist(mutant: mutants.Mutant)
 
 def test_the_locks_fix_every_package_by_hash_and_name_no_host() -> None:
     """Every locked package has hashes, and where it comes from is the user's configuration."""
-    assert [lock.name for lock in LOCKS] == ["dev.lock", "docs.lock", "installer.lock", "runtime.lock"]
+    assert [lock.name for lock in LOCKS] == ["dev.lock", "docs.lock", "installer.lock", "node.lock", "runtime.lock"]
     for lock in LOCKS:
         text = lock.read_text(encoding="utf-8")
         assert "://" not in text

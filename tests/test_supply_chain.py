@@ -14,9 +14,10 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from scripts import audit, sbom
+from scripts import audit, build_page, sbom
 
 PROJECT = tomllib.loads((sbom.ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+PAGE_LOCK = sbom.PAGE_LOCK.read_text(encoding="utf-8")
 DATA = {"pytz", "tzdata"}  # the newest is the best
 DECLARED = [
     Requirement(text)
@@ -48,14 +49,35 @@ def test_a_dependency_is_bounded_by_the_next_major_version(one: Requirement) -> 
 def test_the_bill_of_materials_has_every_locked_package() -> None:
     """With its version, its hashes and its package URL; equal locks give equal documents."""
     text = sbom.LOCK.read_text(encoding="utf-8")
-    document = sbom.bill(text)
-    assert {one["name"]: one["version"] for one in document["components"]} == locked("runtime.lock")
-    assert sum(len(one["hashes"]) for one in document["components"]) == text.count("--hash=sha256:")
+    document = sbom.bill(text, PAGE_LOCK)
+    ours = [one for one in document["components"] if one["purl"].startswith("pkg:pypi/")]
+    assert {one["name"]: one["version"] for one in ours} == locked("runtime.lock")
+    assert sum(len(one["hashes"]) for one in ours) == text.count("--hash=sha256:")
     (yaml,) = [one for one in document["components"] if one["name"] == "ruamel-yaml"]
     assert yaml["purl"] == f"pkg:pypi/ruamel-yaml@{yaml['version']}"
-    assert sbom.bill(text) == document
+    assert sbom.bill(text, PAGE_LOCK) == document
     with pytest.raises(ValueError, match="is not NAME==VERSION"):
-        sbom.bill("click>=8\n")
+        sbom.bill("click>=8\n", PAGE_LOCK)
+
+
+def test_the_bill_of_materials_has_the_packages_of_the_page() -> None:
+    """Those that the bundle contains, with version, hash and license; not those that only build and test it."""
+    manifest = json.loads((sbom.ROOT / "page" / "package.json").read_text(encoding="utf-8"))
+    components = sbom.bill(sbom.LOCK.read_text(encoding="utf-8"), PAGE_LOCK)["components"]
+    inside = {one["name"]: one for one in components if one["purl"].startswith("pkg:npm/")}
+    assert manifest["dependencies"].items() <= {name: one["version"] for name, one in inside.items()}.items()
+    assert not manifest["devDependencies"].keys() & inside.keys()
+    signals = inside["@preact/signals"]
+    assert signals["purl"] == f"pkg:npm/%40preact/signals@{signals['version']}"
+    assert all(one["hashes"][0]["alg"] == "SHA-512" for one in inside.values())
+    assert {one["licenses"][0]["license"]["id"] for one in inside.values()} <= build_page.ALLOWED_LICENSES
+
+
+def test_the_lock_of_the_page_fixes_every_package_by_hash_and_names_no_host() -> None:
+    """Where a package comes from is the user's configuration of npm."""
+    for place, entry in json.loads(PAGE_LOCK)["packages"].items():
+        assert not place or entry["integrity"].startswith("sha512-"), place
+        assert "resolved" not in entry, place
 
 
 def test_the_bill_of_materials_fits_the_schema_of_cyclonedx() -> None:
@@ -71,7 +93,7 @@ def test_the_bill_of_materials_fits_the_schema_of_cyclonedx() -> None:
         return json.loads((schemas / f"{name}.SNAPSHOT.schema.json").read_text(encoding="utf-8"))
 
     check = validator(retrieve(f"bom-{sbom.SPEC}.schema.json"), retriever=retrieve)
-    document = sbom.bill(sbom.LOCK.read_text(encoding="utf-8"))
+    document = sbom.bill(sbom.LOCK.read_text(encoding="utf-8"), PAGE_LOCK)
     assert [error.message for error in check.iter_errors(document)] == []
     assert not check.is_valid({**document, "specVersion": 1})
 

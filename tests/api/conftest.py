@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -19,6 +20,7 @@ WORKFLOWS = (
     workflow("c", "b", auto={"onUpstreamUpdate": True, "priority": 7}),
 )
 JSON = {"Content-Type": "application/json"}
+NO_PAGE = Path(__file__).parent / "no-page"  # the bundle may have been built, and no test here depends on it
 
 
 class Api:
@@ -53,7 +55,7 @@ class Api:
 @contextmanager
 def serving(lab: Lab, **options: Any) -> Iterator[Api]:
     """Serve the API of a lab."""
-    server = Server(lab.store, **{"host": "127.0.0.1", "port": 0, **options})
+    server = Server(lab.store, **{"host": "127.0.0.1", "port": 0, "page_files": NO_PAGE, **options})
     server.start()
     api = Api(lab, server)
     try:

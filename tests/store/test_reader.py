@@ -45,7 +45,9 @@ def chain(rows: Rows) -> None:
 
 
 def states(reader: Reader) -> dict[str, str]:
-    """Return the state of each asset."""
+    """Return the state of each asset; the picture of the graph has the same states."""
+    whole = {one["assetId"]: one["state"] for one in reader.status(everything=True)["assets"]}
+    assert reader.graph_view.states()["states"] == whole
     return {one["assetId"]: one["state"] for one in reader.status()["assets"]}
 
 

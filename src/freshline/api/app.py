@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 from functools import cache, cached_property
+from pathlib import Path
 
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -14,17 +15,21 @@ from freshline.api import (
     alerts,
     assets,
     backfills,
+    graph,
     health,
     history,
     metrics,
     models,
     overview,
+    page,
     pages,
     problems,
+    session,
     webhooks,
     workflows,
 )
-from freshline.api.auth import Access
+from freshline.api.access import Access
+from freshline.api.bundle import PAGE_FILES, Bundle
 from freshline.api.middleware import ApiMiddleware
 from freshline.api.stream import Streams
 from freshline.model.json import Json
@@ -48,15 +53,21 @@ class Api(FastAPI):
         return made
 
     @cached_property
-    def filters(self) -> dict[str, list[str]]:
-        """Return the query parameters of each operation, by operation id."""
+    def filters(self) -> dict[str, dict[str, bool]]:
+        """Return the query parameters of each operation, by operation id, and whether they may be repeated."""
         operations = [operation for methods in self.openapi()["paths"].values() for operation in methods.values()]
         return {
-            operation["operationId"]: [
-                parameter["name"] for parameter in operation.get("parameters", ()) if parameter["in"] == "query"
-            ]
+            operation["operationId"]: {
+                parameter["name"]: _is_list(parameter["schema"])
+                for parameter in operation.get("parameters", ())
+                if parameter["in"] == "query"
+            }
             for operation in operations
         }
+
+
+def _is_list(schema: Json) -> bool:
+    return any(one.get("type") == "array" for one in (schema, *schema.get("anyOf", ())))
 
 
 class StoreApp:
@@ -72,11 +83,13 @@ class StoreApp:
         await self._app(scope, receive, send)
 
 
-def create_app(store: Store, *, anonymous: bool, streams: Streams | None = None) -> StoreApp:
-    """Create the API of a store. `anonymous`: local requests need no token."""
+def create_app(
+    store: Store, *, anonymous: bool, streams: Streams | None = None, page_files: Path = PAGE_FILES
+) -> StoreApp:
+    """Create the API of a store. `anonymous`: local requests need no token. `page_files`: the bundle of the page."""
     settings = store.settings
     streams = streams or Streams(store.reader, poll_s=settings.poll_ms / 1000, per_token=settings.api_streams_per_token)
-    return StoreApp(_routes(), Access(store, streams, anonymous))
+    return StoreApp(_routes(), Access(store, streams, anonymous, Bundle(page_files)))
 
 
 def document() -> Json:
@@ -97,12 +110,13 @@ def _routes() -> Api:
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
     )
-    for part in (overview, workflows, assets, backfills, history, webhooks, alerts, metrics):
+    for part in (session, overview, workflows, graph, assets, backfills, history, webhooks, alerts, metrics):
         app.include_router(part.router, prefix=PREFIX, responses=PROBLEMS)
     app.include_router(health.router, prefix=PREFIX)
     for part in (health, metrics):  # also at the root, where probes and Prometheus expect them
         app.include_router(part.router, include_in_schema=False)
-    app.include_router(pages.router)
+    for part in (page, pages):
+        app.include_router(part.router)
     problems.install(app)
     app.add_middleware(ApiMiddleware)
     app.openapi()  # FastAPI builds its routes on first use, which is not thread-safe

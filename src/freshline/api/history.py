@@ -7,7 +7,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Header, Path, Query, Request
 
 from freshline.api import MAX_PAGE, models, stream
-from freshline.api.auth import RequireAdmin, RequireOperate, RequireRead, access
+from freshline.api.access import access
+from freshline.api.auth import RequireAdmin, RequireOperate, RequireRead
 from freshline.api.middleware import warn
 from freshline.api.pagination import After, Flag, Limit, Name, Partition, UnvalidatedRoute, page, period
 from freshline.api.problems import RequestError

@@ -1,4 +1,7 @@
-"""`/` and `/docs`: two small pages for a browser. They load nothing, from no host, and run no script."""
+"""`/docs`, and `/` where the page has not been built: small pages for a browser.
+
+They load nothing, from no host, and run no script.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,8 @@ from fastapi.responses import HTMLResponse
 
 from freshline import __version__
 from freshline.api import PREFIX
-from freshline.api.auth import access, check_local
+from freshline.api.access import access
+from freshline.api.origins import check_local
 from freshline.api.problems import RequestError
 from freshline.errors import FreshlineError
 from freshline.model.documents.installation import Process
@@ -40,15 +44,19 @@ LINKS = (
     ("/readyz", "whether the installation is working"),
 )
 MOST_PROCESSES = 50
+BUILD = (
+    "<p>The page of Freshline is not part of this installation: in a clone, <code>make setup</code> builds it; the "
+    "package from the registry contains it.</p>"
+)
 
 
-@router.get("/")
 def home(request: Request) -> HTMLResponse:
     """Show what is running, if the request needs no token, and where everything is."""
     links = (_row(_link(path), escape(text)) for path, text in LINKS)
     return _page(
         "Freshline",
         f"<p>The HTTP API of Freshline {escape(__version__)}.</p>",
+        BUILD,
         *_running(request),
         "<h2>Links</h2>",
         _table(links),

@@ -12,6 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
+from freshline.api.cookies import remove_cookie
 from freshline.errors import (
     ConflictError,
     DatabaseError,
@@ -19,6 +20,7 @@ from freshline.errors import (
     NotFoundError,
     SchemaError,
     UsageError,
+    WarehouseError,
 )
 
 log = structlog.get_logger("freshline.api")
@@ -29,6 +31,7 @@ STATUS: Sequence[tuple[type[FreshlineError], int]] = (
     (UsageError, 422),
     (DatabaseError, 503),
     (SchemaError, 503),
+    (WarehouseError, 503),
 )
 TITLES = {
     400: "Bad request",
@@ -52,15 +55,19 @@ RETRY_AFTER_S = "2"
 class RequestError(Exception):
     """A rejected request."""
 
-    def __init__(self, status: int, code: str, detail: str) -> None:
+    def __init__(self, status: int, code: str, detail: str, *, retry_after_s: int | None = None) -> None:
         super().__init__(detail)
         self.status = status
         self.code = code
         self.detail = detail
+        self.retry_after_s = retry_after_s
 
     def response(self) -> JSONResponse:
         """Return the response."""
-        return problem(self.status, self.code, self.detail)
+        response = problem(self.status, self.code, self.detail)
+        if self.retry_after_s is not None:
+            response.headers["Retry-After"] = str(self.retry_after_s)
+        return response
 
 
 def problem(status: int, code: str, detail: str, **more: Any) -> JSONResponse:
@@ -94,9 +101,12 @@ def unexpected(request_path: str, error: Exception) -> JSONResponse:
     return problem(500, "internal", "internal error; see the log of the API")
 
 
-def _request_error(_: Request, error: Exception) -> JSONResponse:
+def _request_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestError)  # noqa: S101 - registered only for this type
-    return error.response()
+    response = error.response()
+    if error.code == "token-invalid" and getattr(request.state, "cookie", False):
+        remove_cookie(response)
+    return response
 
 
 def _known(request: Request, error: Exception) -> JSONResponse:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import socket
 import threading
+from pathlib import Path
 
 import uvicorn
 
 from freshline.api.app import create_app
-from freshline.api.auth import is_loopback
+from freshline.api.bundle import PAGE_FILES
 from freshline.api.connections import ConnectionGate, most_connections
 from freshline.api.listener import HttpServer
+from freshline.api.origins import is_loopback
 from freshline.api.stream import Streams
 from freshline.errors import UsageError
 from freshline.services.heartbeat import Heartbeat
@@ -22,9 +24,14 @@ BACKLOG = 512
 
 
 class Server:
-    """Serves the API of a store in a thread. `port` 0 selects a free port; see `address`."""
+    """Serves the API of a store in a thread. `port` 0 selects a free port; see `address`.
 
-    def __init__(self, store: Store, *, host: str, port: int, auth: str = "loopback") -> None:
+    `page_files`: the directory of the page's bundle.
+    """
+
+    def __init__(
+        self, store: Store, *, host: str, port: int, auth: str = "loopback", page_files: Path = PAGE_FILES
+    ) -> None:
         local = is_loopback(host)
         if not local:
             _require_token(store, host)
@@ -33,7 +40,8 @@ class Server:
         self.heartbeat = Heartbeat(store, "api", info=lambda: {"address": self.url})
         settings = store.settings
         self._streams = Streams(store.reader, poll_s=settings.poll_ms / 1000, per_token=settings.api_streams_per_token)
-        app = create_app(store, anonymous=local and auth == "loopback", streams=self._streams)
+        anonymous = local and auth == "loopback"
+        app = create_app(store, anonymous=anonymous, streams=self._streams, page_files=page_files)
         config = uvicorn.Config(
             app,
             lifespan="off",

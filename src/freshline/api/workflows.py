@@ -7,7 +7,8 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Header, Path, Request, Response
 
 from freshline.api import models
-from freshline.api.auth import RequireOperate, RequireRead, access
+from freshline.api.access import access
+from freshline.api.auth import RequireOperate, RequireRead
 from freshline.api.middleware import warn
 from freshline.api.pagination import After, Limit, UnvalidatedRoute, page, tagged
 from freshline.api.problems import RequestError

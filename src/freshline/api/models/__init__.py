@@ -44,7 +44,18 @@ from freshline.api.models.base import (
     TriggerType,
 )
 from freshline.api.models.event import Decision, Event, EventDetail
-from freshline.api.models.installation import About, AuditEntry, Health, HealthCheck, Pool, Status, Worker
+from freshline.api.models.graph import AssetStates, GraphLayout
+from freshline.api.models.installation import (
+    About,
+    AuditEntry,
+    Health,
+    HealthCheck,
+    LoginRequest,
+    Pool,
+    Session,
+    Status,
+    Worker,
+)
 from freshline.api.models.run import CancelRequest, InFlight, LastRun, LogLine, Run, RunDetail, RunRequest, Step
 from freshline.api.models.webhook import (
     CreatedWebhook,
@@ -76,6 +87,7 @@ __all__ = [
     "Asset",
     "AssetPartitions",
     "AssetState",
+    "AssetStates",
     "AuditEntry",
     "Backfill",
     "BackfillDetail",
@@ -96,6 +108,7 @@ __all__ = [
     "ExpireRequest",
     "Expired",
     "Graph",
+    "GraphLayout",
     "Health",
     "HealthCheck",
     "Hold",
@@ -103,6 +116,7 @@ __all__ = [
     "Lag",
     "LastRun",
     "LogLine",
+    "LoginRequest",
     "Moment",
     "NamedThing",
     "NextRefresh",
@@ -128,6 +142,7 @@ __all__ = [
     "RunDetail",
     "RunRequest",
     "RunStatus",
+    "Session",
     "SkipRequest",
     "Skipped",
     "Snapshot",

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from freshline.api.models.asset import AssetState
-from freshline.api.models.base import ResponseBody
+from freshline.api.models.base import RequestBody, ResponseBody
 from freshline.api.models.workflow import WorkflowState
 from freshline.model.json import Json
 
@@ -102,3 +102,20 @@ class Health(ResponseBody):
     status: Literal["ok", "unavailable"]
     checks: list[HealthCheck] = Field(default_factory=list)
     notes: list[str] = Field(default_factory=list)
+
+
+class LoginRequest(RequestBody):
+    """A token that becomes a cookie."""
+
+    token: str = Field(min_length=1, max_length=300, description="A token of `freshline token create`.")
+
+
+class Session(ResponseBody):
+    """Who sent a request, and what it may do."""
+
+    actor: str
+    name: str | None
+    scope: Literal["read", "operate", "admin"]
+    scopes: list[Literal["read", "data", "operate", "admin"]]
+    anonymous: bool
+    expires_at: datetime | None

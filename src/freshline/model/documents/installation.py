@@ -47,11 +47,12 @@ class AuditEntry(TypedDict):
 
 
 class Token(TypedDict):
-    """An API token. `active`: neither revoked nor expired."""
+    """An API token. `data`: it may read rows. `active`: neither revoked nor expired."""
 
     id: str
     name: str
     scope: str
+    data: bool
     createdAt: str
     expiresAt: str
     revokedAt: str | None
@@ -65,8 +66,27 @@ class ValidToken(TypedDict):
     id: str
     name: str
     scope: str
+    data: bool
+    expires_at: str
     digest: bytes
     stale: bool
+
+
+class CreatedToken(Token):
+    """A new token with its secret."""
+
+    token: str
+
+
+class Session(TypedDict):
+    """Who sent a request, and what it may do. `name`: that of the token; None for a local client without one."""
+
+    actor: str
+    name: str | None
+    scope: str
+    scopes: list[str]
+    anonymous: bool
+    expiresAt: str | None
 
 
 class Webhook(TypedDict):

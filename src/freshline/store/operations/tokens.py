@@ -22,9 +22,10 @@ class Tokens:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def create(self, name: str, scope: str, digest: bytes, *, lifetime_ms: int) -> None:
-        """Store a token by its digest. A repetition changes nothing."""
-        values = {"id": new_id(), "name": name, "scope": scope, "digest": digest, "lifetime_ms": lifetime_ms}
+    def create(self, name: str, scope: str, digest: bytes, *, lifetime_ms: int, data: bool = False) -> None:
+        """Store a token by its digest. A repetition changes nothing. `data`: it may read the rows of tables."""
+        given = {"name": name, "scope": scope, "data": data, "digest": digest, "lifetime_ms": lifetime_ms}
+        values = {"id": new_id(), **given}
         try:
             with (
                 self._database.transaction("create_token") as connection,

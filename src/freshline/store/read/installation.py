@@ -10,6 +10,7 @@ from freshline.store.alerts.read import AlertReader
 from freshline.store.db.database import Database
 from freshline.store.db.queries import load
 from freshline.store.read import resolve
+from freshline.store.read.graph_view import GraphView
 from freshline.store.read.partitions import Partitions
 from freshline.store.read.session import ReadSession
 from freshline.store.read.status import SILENT_MS
@@ -23,6 +24,7 @@ class InstallationReader:
         self._statements = load("read")
         self.alerts = AlertReader(database)
         self._partitions = Partitions()
+        self.graph_view = GraphView(database, self._partitions)
 
     def workers(self, limit: int = 100, *, stopped: bool = False) -> list[Process]:
         """List registered processes. `live` is false without a recent heartbeat."""

@@ -66,7 +66,7 @@ def asset_status(row: Row, partitions: PartitionSummary | None = None) -> AssetS
         "assetId": row["assetId"],
         "partitionKey": row["partitionKey"],
         "workflowSlug": row["workflowSlug"],
-        "state": (asset_state(row) if partitions is None else _partitions_state(row, partitions)).value,
+        "state": state_of(row, partitions).value,
         "upstreamFailing": row["upstreamFailing"],
         "producedAt": json_value(row["producedAt"]),
         "expiresAt": json_value(row["expiresAt"]),
@@ -84,6 +84,11 @@ def asset_status(row: Row, partitions: PartitionSummary | None = None) -> AssetS
         "hold": _hold(row),
         "partitions": partitions,
     }
+
+
+def state_of(row: Row, partitions: PartitionSummary | None) -> AssetState:
+    """Return the state of an asset; with `partitions`, of all of them."""
+    return asset_state(row) if partitions is None else _partitions_state(row, partitions)
 
 
 def _partitions_state(row: Row, partitions: PartitionSummary) -> AssetState:

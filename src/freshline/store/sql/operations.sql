@@ -222,8 +222,8 @@ UPDATE workers SET stopped_at = freshline_now() WHERE id = %(id)s
 
 -- name: create_token
 -- purpose: insert a token by its digest; the same digest again changes nothing
-INSERT INTO api_tokens (id, name, scope, digest, created_at, expires_at)
-SELECT %(id)s, %(name)s, %(scope)s, %(digest)s, n.now, n.now + %(lifetime_ms)s * interval '1 millisecond'
+INSERT INTO api_tokens (id, name, scope, data, digest, created_at, expires_at)
+SELECT %(id)s, %(name)s, %(scope)s, %(data)s, %(digest)s, n.now, n.now + %(lifetime_ms)s * interval '1 millisecond'
   FROM (SELECT freshline_now() AS now OFFSET 0) n
 ON CONFLICT (digest) DO NOTHING
 RETURNING id
@@ -249,7 +249,7 @@ UPDATE api_tokens SET used_at = freshline_now()
 
 -- name: token_state
 -- purpose: read the audited state of a token
-SELECT name, scope, expires_at AS "expiresAt", revoked_at AS "revokedAt" FROM api_tokens WHERE id = %(id)s
+SELECT name, scope, data, expires_at AS "expiresAt", revoked_at AS "revokedAt" FROM api_tokens WHERE id = %(id)s
 
 -- name: workflow_state
 -- purpose: read the audited state of a workflow

@@ -721,13 +721,13 @@ LIMIT %(limit)s
 
 -- name: tokens
 -- purpose: read the tokens, newest first; never the digest
-SELECT id, name, scope, created_at AS "createdAt", expires_at AS "expiresAt", revoked_at AS "revokedAt",
+SELECT id, name, scope, data, created_at AS "createdAt", expires_at AS "expiresAt", revoked_at AS "revokedAt",
        used_at AS "usedAt", (revoked_at IS NULL AND expires_at > freshline_now()) AS active
 FROM api_tokens ORDER BY created_at DESC, id DESC
 
 -- name: token
 -- purpose: find the valid token with this digest
-SELECT id, name, scope, digest,
+SELECT id, name, scope, data, expires_at, digest,
        (used_at IS NULL OR used_at < freshline_now() - interval '1 minute') AS stale
 FROM api_tokens
 WHERE digest = %(digest)s AND revoked_at IS NULL AND expires_at > freshline_now()
