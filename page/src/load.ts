@@ -1,6 +1,6 @@
 import { useSignal, type Signal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
-import { loginNeeded } from './api'
+import { loginNeeded, Problem } from './api'
 import { stream } from './stream'
 import type { FreshlineEvent } from './types'
 
@@ -24,6 +24,8 @@ export interface Options {
 /** At most one read per this time, however many events arrive. */
 const PACE_MS = 1000
 const SOON_MS = 150
+/** A read that did not reach the server is tried again after this time. */
+const RETRY_MS = 5000
 
 /**
  * Read data for a view, again when `key` changes and when events concern it.
@@ -60,9 +62,11 @@ function follow<T>(
   let dirty = false
   let last = 0
   let timer: ReturnType<typeof setTimeout> | undefined
+  let retry: ReturnType<typeof setTimeout> | undefined
 
   const read = async (): Promise<void> => {
     timer = undefined
+    clearTimeout(retry)
     busy = true
     dirty = false
     loading.value = true
@@ -74,6 +78,7 @@ function follow<T>(
     } catch (problem) {
       if (ended.signal.aborted) return
       error.value = problem
+      if (problem instanceof Problem && problem.status === 0) retry = setTimeout(schedule, RETRY_MS)
     } finally {
       busy = false
       last = Date.now()
@@ -86,7 +91,8 @@ function follow<T>(
   }
   const schedule = (): void => {
     if (ended.signal.aborted || timer !== undefined) return
-    if (busy) {
+    // A tab that nobody sees reads when somebody sees it: eight tabs are not eight times the work.
+    if (busy || document.visibilityState === 'hidden') {
       dirty = true
       return
     }
@@ -111,6 +117,10 @@ function follow<T>(
   const unlogin = loginNeeded.subscribe((needed) => {
     if (!needed && error.peek() !== null) schedule()
   })
+  const seen = (): void => {
+    if (document.visibilityState === 'visible' && dirty && !busy) schedule()
+  }
+  document.addEventListener('visibilitychange', seen)
   const every = wanted.current.options.everyMs
   const ticking = setInterval(() => {
     const pace = wanted.current.options.everyMs
@@ -122,7 +132,9 @@ function follow<T>(
     stop() {
       ended.abort()
       clearTimeout(timer)
+      clearTimeout(retry)
       clearInterval(ticking)
+      document.removeEventListener('visibilitychange', seen)
       unsubscribe()
       unreset()
       unconnect()

@@ -56,7 +56,8 @@ export function setQuery(changes: Query, { push = false }: { push?: boolean } = 
     location.hash = target
     return
   }
-  history.replaceState(null, '', target)
+  // The state of the entry stays: it says where the page was scrolled to.
+  history.replaceState(history.state, '', target)
   route.value = parse(target)
 }
 

@@ -1,5 +1,5 @@
 import { signal } from '@preact/signals'
-import { address, get, loginNeeded, note, problem } from './api'
+import { address, get, note, problem } from './api'
 import { pause, readMessages, type Message } from './sse'
 import type { About, FreshlineEvent, Page } from './types'
 
@@ -50,6 +50,7 @@ export type Listener = (events: readonly FreshlineEvent[]) => void
 
 const POLL_MS = 2000
 const SLOWEST_RETRY_MS = 10_000
+const SHORTEST_STREAM_MS = 1000
 
 export class EventStream {
   /** The state that the header shows. */
@@ -84,9 +85,13 @@ export class EventStream {
     return () => this.#listeners.delete(listener)
   }
 
-  /** Start: find the newest position, then follow as the leader or as another tab. */
-  async start(): Promise<void> {
+  /**
+   * Start: find the newest position, then follow as the leader or as another tab. Who knows a position already passes
+   * it: views that are read after it miss nothing.
+   */
+  async start(from: number | null = null): Promise<void> {
     const stop = this.#ended.signal
+    this.#position = from
     for (let tries = 0; this.#position === null && !stop.aborted; tries += 1) {
       try {
         this.#position = await this.surroundings.position()
@@ -173,6 +178,7 @@ export class EventStream {
     while (!stop.aborted) {
       if (failures > 0) await this.#checkHistory()
       let last = this.#position ?? 0
+      const began = Date.now()
       try {
         await this.surroundings.open(
           last,
@@ -191,8 +197,9 @@ export class EventStream {
           },
           stop,
         )
-        // The server ends a stream every few minutes; that is no failure.
+        // The server ends a stream every few minutes; that is no failure. A proxy may end each one at once.
         await this.#queue
+        if (Date.now() - began < SHORTEST_STREAM_MS) await this.surroundings.wait(POLL_MS, stop)
         continue
       } catch {
         await this.#queue
@@ -325,10 +332,10 @@ export function stream(): EventStream {
   return current
 }
 
-/** Start the stream of this tab, once. */
+/** Start the stream of this tab, once, after the position that the server named before any view was read. */
 let started = false
-export function startStream(): void {
-  if (started || loginNeeded.value) return
+export function startStream(position: number): void {
+  if (started) return
   started = true
-  void stream().start()
+  void stream().start(position)
 }

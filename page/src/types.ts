@@ -395,7 +395,7 @@ export interface RunOutput {
 export interface Progress {
   step?: string | null
   job?: { done: number | null; total: number | null } | null
-  spark?: { done?: number; total?: number; running?: number }
+  spark?: { done?: number; total?: number; running?: number; stages?: number }
 }
 
 export interface Run {

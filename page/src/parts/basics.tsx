@@ -1,8 +1,9 @@
 import type { ComponentChildren } from 'preact'
-import { explain } from '../api'
+import { explain, Problem } from '../api'
 import { named, visible } from '../format'
 import { href } from '../router'
 import { look } from '../states'
+import { stream } from '../stream'
 import { absolute, duration, local, now, relative } from '../time'
 
 /** A state as a mark with its name. The mark has a colour and a shape; the name is text, so nothing needs colours. */
@@ -81,7 +82,7 @@ export function Empty({ title, children }: { title: string; children?: Component
 export function Failed({ error, retry }: { error: unknown; retry?: () => void }) {
   return (
     <div class="banner banner-bad" role="alert">
-      <span>{explain(error)}</span>
+      <span><Ticks text={explain(error)} /></span>
       {retry === undefined ? null : <button type="button" onClick={retry}>Try again</button>}
     </div>
   )
@@ -94,9 +95,11 @@ export function Body<T>(props: {
   lines?: number
 }) {
   const { data, error, reload } = props.from
+  // The shell says that the connection is lost. What is shown stays where it is.
+  const known = data !== null && error instanceof Problem && error.status === 0 && stream().connection.value === 'lost'
   return (
     <>
-      {error === null ? null : <Failed error={error} retry={reload} />}
+      {error === null || known ? null : <Failed error={error} retry={reload} />}
       {data !== null ? props.children(data) : error === null ? <Skeleton lines={props.lines ?? 3} /> : null}
     </>
   )

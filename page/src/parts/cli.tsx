@@ -5,10 +5,15 @@ export function Cli({ command }: { command: string }) {
   return (
     <p class="cli">
       <span class="cli-label">In a terminal</span>
-      <code>{command}</code>
+      <Command text={command} />
       <Copy text={command} label="Copy the command" />
     </p>
   )
+}
+
+/** A command as text. A line breaks between its words, and not after the hyphens of an option. */
+export function Command({ text }: { text: string }) {
+  return <code>{text.split(' ').map((word, index) => <>{index > 0 ? ' ' : ''}<span class="word">{word}</span></>)}</code>
 }
 
 export function Copy({ text, label, caption = 'Copy' }: { text: string; label: string; caption?: string }) {

@@ -2,6 +2,7 @@ import { signal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import { explain } from '../api'
+import { Ticks } from './basics'
 import { Cli } from './cli'
 import { notify } from './notice'
 
@@ -53,6 +54,10 @@ export function ConfirmDialog() {
     if (asked === null || element === null || element.open) return
     const before = document.activeElement
     element.showModal()
+    // The first thing to fill in; else the answer, and never the dangerous one.
+    const first = element.querySelector<HTMLElement>('.field :is(input, select, textarea)') ??
+      element.querySelector<HTMLElement>(`.confirm-buttons [type="${asked.dangerous ? 'button' : 'submit'}"]`)
+    first?.focus()
     // What was focused gets the focus back, so that the keyboard goes on where it was.
     return () => {
       if (before instanceof HTMLElement && before.isConnected) before.focus()
@@ -80,7 +85,7 @@ export function ConfirmDialog() {
   }
   return (
     <dialog
-      ref={box} class="confirm" aria-labelledby="confirm-title"
+      ref={box} class="confirm" aria-labelledby="confirm-title" aria-describedby="confirm-text"
       onCancel={(event) => {
         event.preventDefault()
         close()
@@ -88,10 +93,10 @@ export function ConfirmDialog() {
     >
       <form onSubmit={(event) => void submit(event)}>
         <h2 id="confirm-title">{asked.title}</h2>
-        <div class="confirm-text">{asked.text(values.value)}</div>
+        <div id="confirm-text" class="confirm-text">{asked.text(values.value)}</div>
         {asked.fields?.map((field) => <Entry key={field.name} field={field} />)}
         {asked.command === undefined ? null : <Cli command={asked.command(values.value)} />}
-        {trouble.value === null ? null : <p class="banner banner-bad" role="alert">{trouble.value}</p>}
+        {trouble.value === null ? null : <p class="banner banner-bad" role="alert"><span><Ticks text={trouble.value} /></span></p>}
         <div class="confirm-buttons">
           <button type="button" onClick={close} disabled={busy.value}>Do nothing</button>
           <button type="submit" class={asked.dangerous ? 'danger' : 'primary'} disabled={busy.value}>

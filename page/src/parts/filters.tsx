@@ -1,4 +1,4 @@
-import { useEffect, useRef } from 'preact/hooks'
+import { useEffect, useMemo, useRef } from 'preact/hooks'
 import { route, setQuery } from '../router'
 
 export interface Filter {
@@ -21,6 +21,9 @@ export function since(period: string | undefined): string | null {
   const start = Date.now() - Number(match[1]) * size
   return new Date(Math.floor(start / 60_000) * 60_000).toISOString()
 }
+
+/** The start of a period for a listing: computed once, so that the listing does not start anew each minute. */
+export const usePeriod = (period: string | undefined): string | null => useMemo(() => since(period), [period])
 
 /** Filters of a view. Their values are in the address, so a reload or a link keeps them. */
 export function Filters({ filters }: { filters: readonly Filter[] }) {
