@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { Plan, PlannedHold, PlannedRun, Simulation, SimulationResult } from '../src/types'
 import { FIELDS, changesOf, parseQuiet, question } from '../src/views/plan/fields'
 import { change, figures, holds, ordered, verdict } from '../src/views/plan/figures'
-import { course, planSentence, positions } from '../src/views/plan/moments'
+import { course, labelled, planSentence, positions } from '../src/views/plan/moments'
 import { facts, policyOf } from '../src/views/workflow/policy'
 import { parseParameters } from '../src/views/workflow/steps'
 import { exact, toYaml } from '../src/views/workflow/yaml'
@@ -36,6 +36,11 @@ describe('a plan', () => {
     expect(places[1]).toBeGreaterThan(0.5)
     expect(places[2]).toBe(1)
     expect(positions(moments, Date.parse('2026-01-06T12:00:00Z'))).toEqual([0, 0, 0])
+  })
+
+  it('has labels that do not cover each other', () => {
+    expect(labelled([0, 0.1, 0.3, 0.4, 0.9, 1])).toEqual([true, false, true, false, false, true])
+    expect(labelled([0])).toEqual([true])
   })
 
   it('is one sentence', () => {

@@ -1,4 +1,4 @@
-import { few, named, quote, short } from '../format'
+import { counted, few, named, quote, short } from '../format'
 import type { AssetState, Conclusion, InputEvidence, NextStep, RootCause } from '../types'
 
 /** What a decision is made of, in words: the inputs, what ends a hold, and what would make it run. */
@@ -40,7 +40,7 @@ function restRow(rest: readonly InputEvidence[], more: boolean): InputRow {
   const changed = rest.filter((one) => one.changed).length
   return {
     assetId: rest[0]!.assetId, partitionKey: '', from: null, to: null, changed: changed > 0, count: rest.length,
-    meaning: `${rest.length.toLocaleString('en-US')} ${more ? 'more ' : ''}partition${rest.length === 1 ? '' : 's'}: ${changed > 0 ? `${changed} changed` : 'the same'}`,
+    meaning: `${counted(rest.length, more ? 'more partition' : 'partition')}: ${changed > 0 ? `${changed} changed` : 'the same'}`,
   }
 }
 
@@ -73,7 +73,10 @@ const ENDS: Readonly<Record<string, Ends>> = {
   'quiet-hours': () => 'The quiet hours must end.',
   'input-too-old': (one) => `${one.evidence.assetId ?? 'The input'} must be refreshed. A report of the same data is enough.`,
   'waiting-for-all': (one) => `${few(one.evidence.waitingFor ?? []) || 'The other inputs'} must be produced again.`,
-  'waiting-for-upstream': (one) => `${few((one.evidence.blockers ?? []).map((b) => named(b.workflowSlug, b.partitionKey))) || 'The workflows above it'} must end.${one.evidence.deadline ? ` It waits until ${one.evidence.deadline} at the latest.` : ''}`,
+  'waiting-for-upstream': ({ evidence: { blockers = [], deadline } }) => {
+    const who = few(blockers.map((blocker) => named(blocker.workflowSlug, blocker.partitionKey)))
+    return `${who || 'The workflows above it'} must end.${deadline ? ` It waits until ${deadline} at the latest.` : ''}`
+  },
   debouncing: () => 'Its inputs must stay the same until the debounce ends.',
   'min-interval': () => 'The minimum time between two runs must pass.',
 }

@@ -124,3 +124,15 @@ export function RootCauses({ causes, act }: {
     </ul>
   )
 }
+
+/** Said where a reader waits for a decision that nobody makes. */
+export function NoMaterializer() {
+  return (
+    <p class="banner banner-warn">
+      <span>
+        No materializer is running, so nothing is decided and nothing runs by itself. Start{' '}
+        <code>freshline materializer</code>, or <code>freshline dev</code>.
+      </span>
+    </p>
+  )
+}

@@ -1,4 +1,4 @@
-import { count } from '../format'
+import { count, visible } from '../format'
 import type { Json, JsonObject } from '../types'
 import { grainOf, keyAt, ordinal, placeAt, startOf, type Grain } from './partition-keys'
 
@@ -194,3 +194,13 @@ export function countsText(counts: Readonly<Record<string, number>>, total: numb
 
 /** Return the indexes between two cells, in order. */
 export const between = (a: number, b: number): readonly [number, number] => (a <= b ? [a, b] : [b, a])
+
+/** What the states of a backfill are called: the rest of it is still to come. */
+const NAMES: Readonly<Record<string, string>> = { rest: 'to come', waiting: 'held' }
+export const stateName = (state: string): string => NAMES[state] ?? state
+
+/** Return what a cell says: its key and its state. */
+export function cellText(cells: Cells, index: number): string {
+  const key = cells.keyOf(index)
+  return `${key === null ? `partition ${count(index + 1)} of ${count(cells.total)}` : visible(key)}: ${stateName(cells.stateOf(index))}`
+}

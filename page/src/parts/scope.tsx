@@ -16,7 +16,7 @@ export function Needs({ scope, to }: { scope: Scope; to: string }) {
       <Cli command={`freshline token create NAME ${scope === 'data' ? '--data' : `--scope ${scope}`}`} />
       <button type="button" onClick={() => {
         loginNeeded.value = true
-      }}>Sign in with a token</button>
+      }}>Log in with a token</button>
     </div>
   )
 }

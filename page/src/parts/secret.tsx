@@ -18,7 +18,7 @@ export function SecretOnce({ from }: { from: Signal<Secret | null> }) {
         <code>{secret.text}</code>
         <Copy text={secret.text} label="Copy the secret" />
       </div>
-      <p>It is shown once: only its digest, or nothing that can be read, is stored. Copy it now.</p>
+      <p>It is shown only now. Copy it before you leave this page: nobody can read it later.</p>
       <p><button type="button" onClick={() => {
         from.value = null
       }}>I have it</button></p>

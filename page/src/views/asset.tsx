@@ -48,7 +48,7 @@ function tabsOf({ asset }: AssetData): (readonly [string, string, number?])[] {
 }
 
 function Part({ tab, data, partition }: { tab: Tab; data: AssetData; partition: string }) {
-  const command = `freshline ${COMMANDS[tab]} ${quote(data.asset.assetId)}${partition && tab !== 'partitions' && tab !== 'overview' ? ` --partition ${quote(partition)}` : ''}`
+  const command = `freshline ${COMMANDS[tab]} ${quote(data.asset.assetId)}${optionsOf(tab, partition)}`
   return (
     <>
       {tab === 'versions' ? <Versions data={data} partition={partition} />
@@ -62,6 +62,14 @@ function Part({ tab, data, partition }: { tab: Tab; data: AssetData; partition: 
   )
 }
 
+function optionsOf(tab: Tab, partition: string): string {
+  const { from = '', to = '', version = '' } = route.value.query
+  // Ends without a known key are places in the picture, which the command does not know.
+  if (tab === 'partitions') return from === '' || to === '' || from.startsWith('#') || to.startsWith('#') ? '' : ` --from ${quote(from)} --to ${quote(to)}`
+  if (tab === 'overview') return ''
+  return `${partition === '' ? '' : ` --partition ${quote(partition)}`}${tab === 'rows' && version !== '' ? ` --version ${quote(version)}` : ''}`
+}
+
 const COMMANDS: Readonly<Record<Tab, string>> = {
   overview: 'status', versions: 'table versions', decisions: 'why', checks: 'why', rows: 'show', partitions: 'partitions',
 }
@@ -71,7 +79,10 @@ function Missing({ id }: { id: string }) {
     <>
       <Heading title={id} kind="asset" />
       <Empty title={`There is no asset ${visible(id)}.`}>
-        <p>It may have been renamed, or its definition was removed and <code>freshline forget</code> deleted it. <a href={href(['assets'], { q: id })}>Search all assets</a>.</p>
+        <p>
+          It may have been renamed, or its definition was removed and <code>freshline forget</code> deleted it.{' '}
+          <a href={href(['assets'], { q: id })}>Search all assets</a>.
+        </p>
         <Cli command="freshline status --all" />
       </Empty>
     </>

@@ -1,4 +1,4 @@
-import { useSignal } from '@preact/signals'
+import { useComputed, useSignal } from '@preact/signals'
 import { useMemo, useRef } from 'preact/hooks'
 import { count, counted, quote } from '../format'
 import { href, route } from '../router'
@@ -23,7 +23,7 @@ export default function AssetsView() {
   const { query } = route.value
   const found = useAssets()
   // Ages move with the clock; the rows need not be made again at each of its steps.
-  const moment = Math.floor(now.value / 10_000)
+  const moment = useComputed(() => Math.floor(now.value / 10_000)).value
   const rows = useMemo(
     () => (found.states === null ? null : toRows(found.states, found.details, now.peek())),
     [found.states, found.details, moment],
@@ -99,8 +99,11 @@ function Changes({ difference: found, update }: { difference: Difference | null;
 function States({ rows }: { rows: readonly Row[] }) {
   const { query } = route.value
   const chosenState = query.state ?? ''
-  const matches = matcher(query.q ?? '')
-  const named = rows.filter((row) => matches(row.id))
+  const q = query.q ?? ''
+  const named = useMemo(() => {
+    const matches = matcher(q)
+    return rows.filter((row) => matches(row.id))
+  }, [rows, q])
   const number = (state: string): number => named.filter((row) => inState(row, state)).length
   const present = counts(named).map(([state]) => state)
   const overdue = number('overdue')

@@ -41,7 +41,7 @@ function Changes() {
       <Filters filters={FILTERS} />
       <section class="panel">
         <h2 class="hidden-text">Changes</h2>
-        <ListingTable listing={listing} columns={COLUMNS} id={(one) => one.id} label="Changes, newest first" noun="changes"
+        <ListingTable listing={listing} columns={COLUMNS} id={(one) => one.id} label="Changes, newest first"
           empty={<Empty title={subject ? 'Nobody changed this.' : 'Nobody changed anything yet.'}>
             <p>Automatic changes are in <a href={href(['events'])}>events</a> and <a href={href(['decisions'])}>decisions</a>.</p>
           </Empty>} />

@@ -5,8 +5,9 @@ import { counted, named, short, visible } from '../format'
 import { ofType, useLoad } from '../load'
 import { AssetLink, Bar, Body, Empty, Facts, Heading, Panel, State, Time, WorkflowLink } from '../parts/basics'
 import { Cli } from '../parts/cli'
-import { cellText, Heatmap, type Selected } from '../parts/heatmap'
-import { cellsOf } from '../parts/partition-cells'
+import { Heatmap } from '../parts/heatmap'
+import type { Selected } from '../parts/heatmap-select'
+import { cellsOf, cellText } from '../parts/partition-cells'
 import { Table } from '../parts/table'
 import { href } from '../router'
 import type { BackfillDetail, BackfillPart } from '../types'
@@ -17,12 +18,19 @@ import { endText, progressText, reasonText, share } from './backfills/text'
 
 /** One backfill: how far it is, workflow by workflow, and what failed. */
 export default function BackfillView({ id }: { id: string }) {
-  const loaded = useLoad(`backfill ${id}`, (stop) => get<BackfillDetail>(`backfills/${segment(id)}`, {}, stop), { events: ofType('backfill.', 'run.'), everyMs: 5000 })
+  const loaded = useLoad(`backfill ${id}`, (stop) => get<BackfillDetail>(`backfills/${segment(id)}`, {}, stop), {
+    events: ofType('backfill.', 'run.'), everyMs: 5000,
+  })
   if (loaded.error instanceof Problem && loaded.error.status === 404) {
     return (
       <>
         <Heading title={short(id)} kind="backfill" />
-        <Empty title="There is no such backfill."><p>A backfill that ended is deleted after <code>FRESHLINE_KEEP_DAYS</code>. Its runs may be younger. <a href="#/backfills">All backfills</a></p></Empty>
+        <Empty title="There is no such backfill.">
+          <p>
+            A backfill that ended is deleted after <code>FRESHLINE_KEEP_DAYS</code>. Its runs may be younger.{' '}
+            <a href="#/backfills">All backfills</a>
+          </p>
+        </Empty>
       </>
     )
   }
@@ -79,23 +87,27 @@ function Failures({ found }: { found: BackfillDetail }) {
       <Table items={found.failures} label="Failed partitions" id={(one) => `${one.workflowSlug}@${one.partitionKey}`} columns={[
         { title: 'State', cell: (one) => <State of={one.state} /> },
         { title: 'Partition', wide: true, cell: (one) => <span class="mono">{visible(named(one.workflowSlug, one.partitionKey))}</span> },
-        { title: 'More', cell: (one) => <a href={href(['why', one.workflowSlug], { partition: one.partitionKey })} aria-label={`Why ${visible(named(one.workflowSlug, one.partitionKey))}`}>Why?</a> },
+        { title: 'More', cell: (one) => (
+          <a href={href(['why', one.workflowSlug], { partition: one.partitionKey })}
+            aria-label={`Why? ${visible(named(one.workflowSlug, one.partitionKey))}`}>Why?</a>) },
       ]} />
     </Panel>
   )
 }
 
 function facts(found: BackfillDetail): Parameters<typeof Facts>[0]['items'] {
+  const also = [...(found.upstream ? ['what they are computed from'] : []), ...(found.downstream ? ['what is computed from them'] : [])]
   return [
     ['Requested', <><Time at={found.requestedAt} clock /> by {byWhom(found)}</>],
     ['Partitions', found.only === 'all' ? 'all that are selected' : `those that are ${found.only}`],
-    ['Also', [found.upstream ? 'what they are computed from' : '', found.downstream ? 'what is computed from them' : ''].filter(Boolean).join(', and ') || 'nothing above or below'],
+    ['Also', also.length === 0 ? 'nothing above or below' : also.join(', and ')],
     ['At a time', `${counted(found.concurrency, 'run')}${found.batch > 1 ? ` of up to ${found.batch} partitions` : ''}, the ${found.order} first`],
     ['Quiet hours', found.duringQuietHours ? 'it runs in them too' : 'hold it'],
     ['Priority', `${found.priority} among backfills`],
     found.partial ? ['Partial', 'input partitions that are missing or were removed are left out'] : null,
     found.notBefore === null ? null : ['Not before', <Time at={found.notBefore} clock />],
-    found.reasons === null || found.status === 'proposed' ? null : ['Proposed because', <ul class="plain">{found.reasons.map((one) => <li key={reasonText(one)}>{visible(reasonText(one))}</li>)}</ul>],
+    found.reasons === null || found.status === 'proposed' ? null
+      : ['Proposed because', <ul class="plain">{found.reasons.map((one) => <li key={reasonText(one)}>{visible(reasonText(one))}</li>)}</ul>],
     ['Last progress', found.progressedAt === null ? 'none yet' : <Time at={found.progressedAt} />],
     ['Whole id', <code>{found.id}</code>],
   ]

@@ -36,7 +36,7 @@ export default function DecisionsView() {
       <Filters filters={FILTERS} />
       <section class="panel">
         <h2 class="hidden-text">All decisions</h2>
-        <ListingTable listing={listing} columns={COLUMNS} id={(one) => one.id} label="Decisions, newest first" noun="decisions"
+        <ListingTable listing={listing} columns={COLUMNS} id={(one) => one.id} label="Decisions, newest first"
           empty={filtered ? <None more={all.more} load={all.loadMore} busy={all.busy} /> : (
             <Empty title="Nothing was decided yet.">
               <p>A materializer evaluates a workflow when something changes that concerns it, and stores what it decided and why.</p>

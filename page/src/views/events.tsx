@@ -36,7 +36,7 @@ function Events() {
       <Filters filters={FILTERS} />
       <section class="panel">
         <h2 class="hidden-text">All events</h2>
-        <ListingTable listing={listing} columns={COLUMNS} id={(one) => one.id} label="Events, newest first" noun="events"
+        <ListingTable listing={listing} columns={COLUMNS} id={(one) => one.id} label="Events, newest first"
           empty={filtered ? <Empty title="No event matches the filters." /> : (
             <Empty title="Nothing happened yet.">
               <p>Every change is an event: data that was produced, runs that began and ended. The first one is usually a report:</p>

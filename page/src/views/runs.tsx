@@ -38,7 +38,7 @@ export default function RunsView() {
       <Filters filters={FILTERS} />
       <section class="panel">
         <h2 class="hidden-text">All runs</h2>
-        <ListingTable listing={listing} columns={COLUMNS} id={(one) => one.id} label="Runs, newest first" noun="runs"
+        <ListingTable listing={listing} columns={COLUMNS} id={(one) => one.id} label="Runs, newest first"
           empty={filtered ? <Empty title="No run matches the filters." /> : <None />} />
       </section>
       <Cli command={runsCommand(query)} />

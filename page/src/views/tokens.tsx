@@ -20,8 +20,7 @@ export default function TokensView() {
         <>
           <Heading title="Tokens" />
           <Empty title="A token lets a person or a program use the API.">
-            <p>It has a scope and an end. Only its digest is stored. The first one is made by a command:</p>
-            <Cli command="freshline token create me --scope admin" />
+            <p>It has a scope and an end. Only its digest is stored. The first one is made by a command.</p>
           </Empty>
           <Needs scope="admin" to="list, create and revoke tokens, also on this machine" />
         </>

@@ -79,7 +79,7 @@ function Incidents({ name }: { name: string }) {
           </label>
         </div>
       </header>
-      <ListingTable listing={listing} columns={INCIDENTS} id={(one) => one.id} label="Incidents, newest first" noun="incidents"
+      <ListingTable listing={listing} columns={INCIDENTS} id={(one) => one.id} label="Incidents, newest first"
         empty={<Empty title={onlyOpen ? 'Nothing is wrong now.' : 'Nothing was wrong yet.'}>
           <p>One cause is one incident, however many assets wait for it.</p>
         </Empty>} />
@@ -118,7 +118,7 @@ function Messages({ name }: { name: string }) {
   return (
     <section class="panel">
       <header class="panel-head"><h2>Messages</h2><span class="quiet">one for each address</span></header>
-      <ListingTable listing={listing} columns={MESSAGES} id={(one) => String(one.number)} label="Messages, newest first" noun="messages"
+      <ListingTable listing={listing} columns={MESSAGES} id={(one) => String(one.number)} label="Messages, newest first"
         empty={<Empty title="Nothing was sent yet."><Cli command={`freshline alert test ${quote(name)}`} /></Empty>} />
     </section>
   )

@@ -26,7 +26,8 @@ export function askReport(asset: Asset, key: string, done: Done): void {
     text: () => (
       <p>
         A new version of the source is recorded, and what reads it is evaluated at once. Without a data version every
-        report counts as a change. With the one that is current ({asset.dataVersion === null ? 'none yet' : <code>{visible(asset.dataVersion)}</code>}) nothing changes.
+        report counts as a change. With the one that is current (
+        {asset.dataVersion === null ? 'none yet' : <code>{visible(asset.dataVersion)}</code>}) nothing changes.
       </p>
     ),
     fields: [
@@ -34,7 +35,11 @@ export function askReport(asset: Asset, key: string, done: Done): void {
       { name: 'version', label: 'Data version', type: 'text', hint: 'Optional: what changes if and only if the data changes.' },
       { name: 'path', label: 'Path of the data', type: 'text', hint: 'Optional: where this version is, if the source allows it.' },
     ],
-    command: (values) => `freshline report ${quote(asset.assetId)}${partition(values)}${values.version ? ` --data-version ${quote(values.version)}` : ''}${values.path ? ` --payload ${quote(JSON.stringify({ path: values.path }))}` : ''}`,
+    command: (values) => {
+      const version = values.version ? ` --data-version ${quote(values.version)}` : ''
+      const payload = values.path ? ` --payload ${quote(JSON.stringify({ path: values.path }))}` : ''
+      return `freshline report ${quote(asset.assetId)}${partition(values)}${version}${payload}`
+    },
     act: async (values) => {
       const found = await post<{ version: number; changed: boolean; warnings: string[] }>(`assets/${segment(asset.assetId)}/produced`, {
         ...body(values), key: once,
@@ -43,7 +48,8 @@ export function askReport(asset: Asset, key: string, done: Done): void {
       })
       done()
       const warnings = found.warnings.map((one) => ` ${visible(one)}.`).join('')
-      return found.changed ? `Version ${found.version} was reported.${warnings}` : `Version ${found.version} was recorded: the data is the same as before.${warnings}`
+      const said = found.changed ? 'was reported.' : 'was recorded: the data is the same as before.'
+      return `Version ${found.version} ${said}${warnings}`
     },
   })
 }
@@ -86,7 +92,9 @@ export function askExpire(asset: Asset, key: string, done: Done): void {
     text: () => (
       <p>
         Its current version counts as expired from now on.{' '}
-        {asset.autoMaterialize === null ? 'It has no autoMaterialize block, so it becomes stale and nothing runs.' : 'With its enabled autoMaterialize block it is produced again, unless something holds it.'}
+        {asset.autoMaterialize === null
+          ? 'It has no autoMaterialize block, so it becomes stale and nothing runs.'
+          : 'With its enabled autoMaterialize block it is produced again, unless something holds it.'}
       </p>
     ),
     fields: partitionField(asset, key),
@@ -112,7 +120,10 @@ export function askPause(slug: string, done: Done): void {
         </p>
       )
     },
-    fields: [{ name: 'until', label: 'Until', type: 'datetime-local', value: toField(now.peek() + 2 * 3_600_000), hint: 'In your time zone. Empty: without an end.' }],
+    fields: [{
+      name: 'until', label: 'Until', type: 'datetime-local', value: toField(now.peek() + 2 * 3_600_000),
+      hint: 'In your time zone. Empty: without an end.',
+    }],
     command: (values) => {
       const until = fromField(values.until ?? '')
       return `freshline pause ${quote(slug)}${until === null ? '' : ` --until ${until.slice(0, 19)}Z`}`

@@ -73,7 +73,11 @@ function Matrix({ names, versions, assetId }: { names: readonly string[]; versio
         <thead>
           <tr>
             <th scope="col">Check</th>
-            {ordered.map((one) => <th key={one.version} scope="col"><a href={href(['assets', assetId], { tab: 'versions', b: one.version, partition: one.partitionKey })}>{one.version}</a></th>)}
+            {ordered.map((one) => (
+              <th key={one.version} scope="col">
+                <a href={href(['assets', assetId], { tab: 'versions', b: one.version, partition: one.partitionKey })}>{one.version}</a>
+              </th>
+            ))}
           </tr>
         </thead>
         <tbody>
@@ -82,7 +86,12 @@ function Matrix({ names, versions, assetId }: { names: readonly string[]; versio
               <th scope="row"><code>{visible(name)}</code></th>
               {ordered.map((one) => {
                 const found = (one.checks ?? []).find((check) => check.check === name)
-                return <td key={one.version}>{found === undefined ? <span class="quiet">–</span> : <State of={resultOf(found)} label={found.passed ? 'passed' : visible(found.message ?? 'failed')} bare />}</td>
+                return (
+                  <td key={one.version}>
+                    {found === undefined ? <span class="quiet">–</span>
+                      : <State of={resultOf(found)} label={found.passed ? 'passed' : visible(found.message ?? 'failed')} bare />}
+                  </td>
+                )
               })}
             </tr>
           ))}
@@ -95,7 +104,10 @@ function Matrix({ names, versions, assetId }: { names: readonly string[]; versio
 function None() {
   return (
     <Empty title="No checks ran.">
-      <p>Checks are written at the output of a workflow. With the severity <code>error</code> a failed check publishes nothing, with <code>warn</code> the version says so.</p>
+      <p>
+        Checks are written at the output of a workflow. With the severity <code>error</code> a failed check publishes
+        nothing, with <code>warn</code> the version says so.
+      </p>
       <pre class="box">{'checks:\n  - notNull: [origin]\n  - minRows: 1'}</pre>
     </Empty>
   )

@@ -30,7 +30,7 @@ export function Decisions({ data, partition }: { data: AssetData; partition: str
       <PartitionPicker asset={asset} partition={partition} />
       <Filters filters={[{ name: 'outcome', label: 'Outcome', options: [['', 'all'], ['run', 'run'], ['hold', 'hold'], ['skip', 'skip'], ['error', 'error']] }]} />
       <Panel title="Decisions" note="what the last success had read → what was current">
-        <ListingTable listing={listing} label="Decisions" noun="decisions" id={(one) => one.id} empty={<None asset={asset.assetId} />}
+        <ListingTable listing={listing} label="Decisions" id={(one) => one.id} empty={<None asset={asset.assetId} />}
           columns={[...columnsOf(asset.assetId), ...(simple ? inputs.map(inputColumn) : [changedColumn]), EVIDENCE(asset.assetId)]} />
       </Panel>
     </>
@@ -73,7 +73,9 @@ const changedColumn: Column<Decision> = {
     if (changed.length === 0) return <span class="quiet">all the same</span>
     return (
       <ul class="plain">
-        {[...new Set(changed.map((input) => input.assetId))].map((assetId) => <li key={assetId}><Changed inputs={changed.filter((input) => input.assetId === assetId)} /></li>)}
+        {[...new Set(changed.map((input) => input.assetId))].map((assetId) => (
+          <li key={assetId}><Changed inputs={changed.filter((input) => input.assetId === assetId)} /></li>
+        ))}
       </ul>
     )
   },
@@ -99,7 +101,10 @@ function Compared({ row }: { row: InputRow }) {
 function None({ asset }: { asset: string }) {
   return (
     <Empty title="No decision matches.">
-      <p>Each time the workflow of {visible(asset)} is evaluated, the decision is stored with its evidence: run, hold or skip. Decisions are kept for <code>FRESHLINE_KEEP_DAYS</code>.</p>
+      <p>
+        Each time the workflow of {visible(asset)} is evaluated, the decision is stored with its evidence: run, hold or
+        skip. Decisions are kept for <code>FRESHLINE_KEEP_DAYS</code>.
+      </p>
     </Empty>
   )
 }

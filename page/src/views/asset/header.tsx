@@ -1,12 +1,13 @@
 import { AssetLink, Heading, Sentence, State, Time, WorkflowLink } from '../../parts/basics'
 import { conclusionText } from '../../parts/conclusion'
-import { RootCauses } from '../../parts/evidence'
+import { NoMaterializer, RootCauses } from '../../parts/evidence'
 import { causesOf } from '../../parts/evidence-text'
 import { countsText } from '../../parts/partition-cells'
 import { visible } from '../../format'
 import { href } from '../../router'
 import { may } from '../../session'
 import { askExpire, askPause, askReport, askReset, askResume, askRun, NextButton } from './actions'
+import type { Asset } from '../../types'
 import type { AssetData } from './data'
 import { promiseText } from './promise'
 
@@ -29,8 +30,7 @@ export function AssetHeader({ data, partition, reload }: { data: AssetData; part
         actions={<Actions data={data} partition={partition} reload={reload} />}
       />
       <p class="asset-promise">
-        {asset.producedAt === null ? (asset.partitions === null ? 'Never produced.' : 'The newest partition was never produced.') : <>{asset.partitions === null ? '' : 'Newest partition: '}{asset.workflowSlug === null ? 'Reported' : 'Produced'} <Time at={asset.producedAt} />.</>}
-        {' '}<Promised data={data} />
+        <Age asset={asset} /> <Promised data={data} />
       </p>
       <Reason data={data} reload={reload} />
     </>
@@ -38,6 +38,14 @@ export function AssetHeader({ data, partition, reload }: { data: AssetData; part
 }
 
 export const lagOf = (data: AssetData) => data.policy?.assets.find((one) => one.assetId === data.asset.assetId)?.lag
+
+function Age({ asset }: { asset: Asset }) {
+  const newest = asset.partitions === null ? '' : 'The newest partition was '
+  const what = asset.workflowSlug === null ? 'reported' : 'produced'
+  const verb = newest === '' ? `${what.charAt(0).toUpperCase()}${what.slice(1)}` : `${newest}${what}`
+  if (asset.producedAt === null) return <>{newest === '' ? 'Never' : `${newest}never`} {what}.</>
+  return <>{verb} <Time at={asset.producedAt} />.</>
+}
 
 function Promised({ data }: { data: AssetData }) {
   const { asset } = data
@@ -67,7 +75,11 @@ function Reason({ data, reload }: { data: AssetData; reload: () => void }) {
         </p>
       )}
       {decision === null ? (
-        <p class="quiet">{asset.workflowSlug === null ? 'A source: it is made outside, and its changes are reported. Nothing is decided about it.' : 'Nothing was decided about it yet.'}</p>
+        <p class="quiet">
+          {asset.workflowSlug === null
+            ? 'A source: it is made outside, and its changes are reported. Nothing is decided about it.'
+            : 'Nothing was decided about it yet.'}
+        </p>
       ) : (
         <p>
           {asset.partitions === null ? null : <><code>{visible(decision.partitionKey)}</code>{' '}</>}
@@ -78,7 +90,7 @@ function Reason({ data, reload }: { data: AssetData; reload: () => void }) {
       <RootCauses causes={causesOf(status.rootCauses, asset.workflowSlug, partition?.key ?? '')} act={(action) => <NextButton action={action} done={reload} />} />
       {status.warnings.map((one) => <p key={one} class="banner banner-warn">{visible(one)}</p>)}
       {status.materializers === 0 && asset.workflowSlug !== null
-        ? <p class="banner banner-warn"><span>No materializer is running, so nothing is decided and nothing runs by itself. Start <code>freshline materializer</code>, or <code>freshline dev</code>.</span></p> : null}
+        ? <NoMaterializer /> : null}
       {asset.workflowSlug === null ? null : <p class="quiet">Made by workflow <WorkflowLink slug={asset.workflowSlug} />.</p>}
     </section>
   )
@@ -95,7 +107,7 @@ function Actions({ data, partition, reload }: { data: AssetData; partition: stri
   return (
     <>
       <button type="button" class="primary" onClick={() => askRun(asset, slug, partition, reload)}>Run…</button>
-      <button type="button" disabled={asset.version === null} onClick={() => askExpire(asset, partition, reload)}>Expire…</button>
+      <button type="button" disabled={asset.version === null && asset.partitions === null} onClick={() => askExpire(asset, partition, reload)}>Expire…</button>
       {flow !== null && flow.paused !== false
         ? <button type="button" onClick={() => askResume(slug, reload)}>Resume…</button>
         : <button type="button" onClick={() => askPause(slug, reload)}>Pause…</button>}

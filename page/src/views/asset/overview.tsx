@@ -1,14 +1,11 @@
-import type { ComponentChildren } from 'preact'
 import { get } from '../../api'
-import { bytes, counted, rows, visible } from '../../format'
+import { counted, visible } from '../../format'
 import { about, useLoad } from '../../load'
-import { AssetLink, Body, Facts, Panel, RunLink, State, Time, WorkflowLink } from '../../parts/basics'
-import { Version } from '../../parts/evidence'
+import { AssetLink, Body, Facts, Panel, State } from '../../parts/basics'
 import { href } from '../../router'
-import { duration } from '../../time'
-import type { AssetState, JsonObject, Page } from '../../types'
+import type { AssetState, Page } from '../../types'
 import type { AssetData } from './data'
-import { lagOf } from './header'
+import { declarationFacts, nowFacts, policyFacts } from './facts'
 
 /** What is known about an asset, and its neighbours with their states. */
 export function Overview({ data }: { data: AssetData }) {
@@ -31,68 +28,6 @@ export function Overview({ data }: { data: AssetData }) {
 
 /** Return a text of several lines with its control characters visible. */
 const visibleLines = (text: string): string => text.split('\n').map(visible).join('\n')
-
-type Items = (readonly [string, ComponentChildren] | null)[]
-
-function nowFacts(data: AssetData): Items {
-  const { asset, flow } = data
-  const lag = lagOf(data)
-  return [
-    ['State', asset.partitions === null ? <State of={asset.state} /> : <>{counted(asset.partitions.total, 'partition')}, the newest is <code>{visible(asset.partitionKey)}</code></>],
-    ['Version', asset.version === null ? 'never produced' : <><a href={href(['assets', asset.assetId], { tab: 'versions' })}>{asset.version}</a> <Version of={asset.dataVersion} /></>],
-    asset.producedAt === null ? null : ['Produced', <><Time at={asset.producedAt} clock /> <span class="quiet">(<Time at={asset.producedAt} />)</span></>],
-    lag?.ageMs == null ? null : ['Age', <span class="row">{duration(lag.ageMs)}{lag.maxAgeMs === null ? null : <> of at most {duration(lag.maxAgeMs)}{lag.overdue ? <State of="overdue" /> : null}</>}</span>],
-    asset.expiresAt === null ? null : [asset.expired ? 'Expired' : 'Expires', <><Time at={asset.expiresAt} clock /> <span class="quiet">(<Time at={asset.expiresAt} />)</span></>],
-    asset.rows === null && asset.bytes === null ? null : ['Rows', <>{rows(asset.rows)} <span class="quiet">{asset.bytes === null ? '' : bytes(asset.bytes)}</span></>],
-    asset.runId === null ? null : ['Made by run', <RunLink id={asset.runId} />],
-    flow?.inFlight ? ['In flight', <span class="row"><RunLink id={flow.inFlight} /> <State of={flow.inFlightStatus ?? 'queued'} /></span>] : null,
-    asset.lastAutoRun === null ? null : ['Last automatic run', <span class="row"><RunLink id={asset.lastAutoRun.runId} /> <State of={asset.lastAutoRun.status} /> <Time at={asset.lastAutoRun.finishedAt} /></span>],
-    asset.hold === null ? null : ['Held', <>{asset.hold.reason.replaceAll('-', ' ')}{asset.hold.blocker === null ? null : <> by {visible(asset.hold.blocker)}</>}{asset.hold.until === null ? null : <> until <Time at={asset.hold.until} clock /></>}</>],
-  ]
-}
-
-function policyFacts(data: AssetData): Items {
-  const { asset, flow, workflow } = data
-  const breaker = flow?.breaker.state === 'open'
-  return [
-    ['Workflow', <><WorkflowLink slug={asset.workflowSlug ?? ''} /> <span class="quiet">version {workflow?.workflowVersion ?? flow?.workflowVersion ?? '–'}</span></>],
-    ['Defined in', workflow?.sourceFile == null ? '–' : <code>{visible(workflow.sourceFile)}{workflow.sourceLine == null ? '' : `:${workflow.sourceLine}`}</code>],
-    workflow === null ? null : ['Applied', <Time at={workflow.appliedAt} clock />],
-    ['Automatic', flow?.automatic ? 'yes' : 'no: it runs only when asked to'],
-    ['Freshness', policyText(asset.freshness) ?? 'no time at which it expires'],
-    ['autoMaterialize', policyText(asset.autoMaterialize) ?? 'none'],
-    flow === null || flow.paused === false ? null : ['Paused', <>since <Time at={flow.paused.since} clock />{flow.paused.until === null ? ', without an end' : <> until <Time at={flow.paused.until} clock /></>}</>],
-    flow === null || flow.cooldown.failures === 0 ? null : ['Failures in a row', <>{flow.cooldown.failures}{flow.cooldown.nextEligibleAt === null ? null : <>; not again before <Time at={flow.cooldown.nextEligibleAt} clock /></>}</>],
-    breaker ? ['Breaker', <>open since <Time at={flow.breaker.openedAt} clock /></>] : null,
-    flow === null ? null : ['Runs avoided', <>{flow.runsAvoided} <span class="quiet">not needed, because an input was identical</span></>],
-  ]
-}
-
-function declarationFacts({ asset }: AssetData): Items {
-  const text = (name: string): string | null => (typeof asset.declaration[name] === 'string' ? visible(asset.declaration[name]) : null)
-  const { watch } = asset.declaration
-  return [
-    ['Format', text('format') ?? 'only its changes are known'],
-    text('path') === null ? null : ['Path', <code>{text('path')}</code>],
-    text('mode') === null ? null : ['Mode', text('mode')],
-    text('description') === null ? null : ['Description', text('description')],
-    ['Watched', watch == null ? 'no: its changes are reported' : <a href={href(['sources'], { q: asset.assetId })}>yes</a>],
-    ['Read by', asset.consumedBy.length === 0 ? 'nobody' : counted(asset.consumedBy.length, 'workflow')],
-  ]
-}
-
-/** Return the fields of a policy in one line: `ttl 1d, max age 6h`. */
-export function policyText(policy: JsonObject | null): string | null {
-  if (policy === null) return null
-  const parts = Object.entries(policy).flatMap(([name, value]) => {
-    if (value === null || value === undefined) return []
-    const label = name.replace(/Ms$/, '').replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`)
-    if (name.endsWith('Ms') && typeof value === 'number') return [`${label} ${duration(value)}`]
-    if (value === true) return [label]
-    return [`${label} ${typeof value === 'object' ? JSON.stringify(value) : visible(String(value))}`]
-  })
-  return parts.length > 0 ? parts.join(', ') : null
-}
 
 const MOST_WORKFLOWS = 12
 
@@ -123,9 +58,11 @@ function Neighbours({ data }: { data: AssetData }) {
     <div class="columns">
       <Panel title="Made from" note={above.length === 0 ? undefined : counted(above.length, 'asset')}>
         <Body from={near}>
-          {({ states }) => above.length === 0 ? <p class="quiet">{asset.workflowSlug === null ? 'A source is made outside of Freshline.' : 'It reads no other asset.'}</p> : (
+          {({ states }) => above.length === 0 ? (
+            <p class="quiet">{asset.workflowSlug === null ? 'A source is made outside of Freshline.' : 'It reads no other asset.'}</p>
+          ) : (
             <ul class="plain neighbours">
-              {above.map((one) => <li key={one}><State of={states[one] ?? 'missing'} bare /> <AssetLink id={one} /> <span class="quiet">{states[one] ?? ''}</span></li>)}
+              {above.map((one) => <Neighbour key={one} id={one} state={states[one]} />)}
             </ul>
           )}
         </Body>
@@ -136,12 +73,27 @@ function Neighbours({ data }: { data: AssetData }) {
           {({ below }) => below.length === 0 ? <p class="quiet">No workflow reads it.</p> : (
             <ul class="plain neighbours">
               {below.flatMap(({ slug, assets }) => assets.map((one) => (
-                <li key={one.assetId}><State of={one.state} bare /> <AssetLink id={one.assetId} /> <span class="quiet">{one.state}, by {visible(slug)}</span></li>)))}
-              {asset.consumedBy.length > MOST_WORKFLOWS ? <li class="quiet">and {asset.consumedBy.length - MOST_WORKFLOWS} more workflows; <a href={href(['graph'], { focus: asset.assetId })}>see the graph</a></li> : null}
+                <Neighbour key={one.assetId} id={one.assetId} state={one.state} by={slug} />)))}
+              {asset.consumedBy.length > MOST_WORKFLOWS ? (
+                <li class="quiet">
+                  and {asset.consumedBy.length - MOST_WORKFLOWS} more workflows;{' '}
+                  <a href={href(['graph'], { focus: asset.assetId })}>see the graph</a>
+                </li>
+              ) : null}
             </ul>
           )}
         </Body>
       </Panel>
     </div>
+  )
+}
+
+/** A neighbour with its state. Without one the asset is not known here: another project may own it. */
+function Neighbour({ id, state, by }: { id: string; state: string | undefined; by?: string }) {
+  return (
+    <li>
+      {state === undefined ? null : <State of={state} bare />} <AssetLink id={id} />{' '}
+      <span class="quiet">{state ?? 'unknown'}{by === undefined ? null : <>, by {visible(by)}</>}</span>
+    </li>
   )
 }

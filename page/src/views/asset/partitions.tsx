@@ -2,9 +2,11 @@ import { useMemo } from 'preact/hooks'
 import { counted, quote, visible } from '../../format'
 import { about, useLoad } from '../../load'
 import { Body, Empty, Panel, Shares } from '../../parts/basics'
-import { cellText, Heatmap, RangeTable, type Selected } from '../../parts/heatmap'
-import { between, cellsOf, countsText, countStates, type Cells } from '../../parts/partition-cells'
+import { Heatmap } from '../../parts/heatmap'
+import type { Selected } from '../../parts/heatmap-select'
+import { between, cellsOf, cellText, countsText, countStates, type Cells } from '../../parts/partition-cells'
 import { readPartitions } from '../../parts/partition-data'
+import { RangeTable } from '../../parts/partition-table'
 import { href, route, setQuery } from '../../router'
 import { may } from '../../session'
 import { PARTITION_STATES } from '../../states'
@@ -26,14 +28,17 @@ function Map({ found, asset }: { found: AssetPartitions; asset: Asset }) {
   const select = (wanted: Selected | null): void => {
     setQuery({ from: wanted === null ? '' : nameOf(cells, wanted[0]), to: wanted === null ? '' : nameOf(cells, wanted[1]) })
   }
-  if (found.total === 0) return <Empty title="No partition exists yet."><p>A partition by time exists when its window has ended; dynamic keys exist when they were reported.</p></Empty>
+  if (found.total === 0) return <NoPartitions />
   return (
     <>
       <Panel title={countsText(found.counts, found.total)} note={found.newest === null ? undefined : <>the newest is <code>{visible(found.newest)}</code></>}>
         <Shares label="Partitions" total={found.total} counts={PARTITION_STATES.map((state) => [state, found.counts[state] ?? 0] as const)} />
         {found.next === null ? null : <p class="banner banner-warn">Only the newest {counted(cells.total, 'partition')} are shown.</p>}
         <Heatmap cells={cells} label={`Partitions of ${asset.assetId}`} selected={selected} onSelect={select} />
-        <p class="hint">Drag over the cells, or use the arrow keys with <kbd>Shift</kbd>, to select {cells.grain === null ? 'partitions' : 'a range'}. <kbd>Esc</kbd> ends the selection.</p>
+        <p class="hint">
+          Drag over the cells, or use the arrow keys with <kbd>Shift</kbd>, to select{' '}
+          {cells.grain === null ? 'partitions' : 'a range'}. <kbd>Esc</kbd> ends the selection.
+        </p>
       </Panel>
       <SelectionBar cells={cells} selected={selected} asset={asset} clear={() => select(null)} />
       <Panel title="As a table" note="equal states in a row are one line"><RangeTable cells={cells} label="States of partitions" /></Panel>
@@ -67,7 +72,13 @@ function SelectionBar({ cells, selected, asset, clear }: { cells: Cells; selecte
     <div class="banner banner-info" role="status">
       <span>
         {size === 1 ? cellText(cells, first)
-          : <>{cells.grain === null ? counted(size, 'partition') : <><code>{visible(key ?? '')}</code> to <code>{visible(cells.keyOf(last) ?? '')}</code></>}: {countsText(countStates(cells, first, last), size)}</>}
+          : (
+            <>
+              {cells.grain === null ? counted(size, 'partition')
+                : <><code>{visible(key ?? '')}</code> to <code>{visible(cells.keyOf(last) ?? '')}</code></>}
+              : {countsText(countStates(cells, first, last), size)}
+            </>
+          )}
       </span>
       <span class="row">
         {size === 1 && key !== null ? (
@@ -82,6 +93,14 @@ function SelectionBar({ cells, selected, asset, clear }: { cells: Cells; selecte
         <button type="button" class="small" onClick={clear}>Clear</button>
       </span>
     </div>
+  )
+}
+
+function NoPartitions() {
+  return (
+    <Empty title="No partition exists yet.">
+      <p>A partition by time exists when its window has ended; dynamic keys exist when they were reported.</p>
+    </Empty>
   )
 }
 

@@ -17,19 +17,24 @@ export function Rows({ data, partition }: { data: AssetData; partition: string }
   const key = keyOf(asset, partition)
   const { version = '' } = route.value.query
   const allowed = may('data')
+  const never = asset.version === null && asset.partitions === null
   const loaded = useLoad(`rows ${asset.assetId} ${key} ${version} ${asset.version}`, (stop) => (
     get<RowsDocument>(`assets/${segment(asset.assetId)}/rows`, { version, partitionKey: key, limit: SHOWN }, stop)),
-  { enabled: allowed && asset.version !== null })
+  { enabled: allowed && !never })
   if (!allowed) return <Needs scope="data" to="see rows: they may hold what not everybody should read" />
-  if (asset.version === null) return <Empty title="There are no rows: it was never produced." />
+  if (never) return <Empty title="There are no rows: it was never produced." />
   const problem = loaded.error instanceof Problem ? loaded.error : null
   return (
     <>
       <PartitionPicker asset={asset} partition={partition} />
       {version === '' ? null : (
-        <p class="row">Version {visible(version)} is shown. <button type="button" class="small" onClick={() => setQuery({ version: '' })}>The current one</button></p>
+        <p class="row">
+          Version {visible(version)} is shown.
+          <button type="button" class="small" onClick={() => setQuery({ version: '' })}>The current one</button>
+        </p>
       )}
       {problem?.code === 'no-table' ? <NoTable reason={problem.detail} />
+        : problem?.status === 404 || problem?.status === 422 ? <Empty title="There are no rows."><p>{visible(problem.detail)}</p></Empty>
         : problem?.status === 403 ? <Empty title="Rows are not shown to you."><p>{visible(problem.detail)}</p></Empty>
         : <Body from={loaded} lines={8}>{(found) => <Grid found={found} />}</Body>}
     </>
@@ -40,7 +45,7 @@ function Grid({ found }: { found: RowsDocument }) {
   if (found.rows.length === 0) return <Empty title={`Version ${found.version} has no rows.`} />
   return (
     <Panel
-      title={found.truncated ? `The first ${counted(found.rows.length, 'row')} of version ${found.version}` : `All ${counted(found.rows.length, 'row')} of version ${found.version}`}
+      title={`${found.truncated ? 'The first' : 'All'} ${counted(found.rows.length, 'row')} of version ${found.version}`}
       note={found.cut ? 'long values and columns after the hundredth are cut' : undefined}
     >
       <div class="rows-box edge" tabIndex={0} role="region" aria-label="Rows">

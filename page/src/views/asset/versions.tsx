@@ -41,7 +41,7 @@ export function Versions({ data, partition }: { data: AssetData; partition: stri
       ) : null}
       {pair.length === 2 ? <Compare older={pair[0]!} newer={pair[1]!} /> : null}
       <Panel title="Versions" note="choose two to compare them">
-        <ListingTable listing={listing} label="Versions" noun="versions" id={(one) => `${one.partitionKey} ${one.version}`}
+        <ListingTable listing={listing} label="Versions" id={(one) => `${one.partitionKey} ${one.version}`}
           columns={columnsOf(asset.assetId, shown, pair.map((one) => one.version))}
           empty={<Nothing data={data} />} />
       </Panel>
@@ -113,7 +113,12 @@ function Nothing({ data: { asset } }: { data: AssetData }) {
     <Empty title={`${visible(asset.assetId)} has no version yet.`}>
       <p>{asset.workflowSlug === null
         ? <>Each report of the source is one: <code>freshline report {visible(asset.assetId)}</code></>
-        : <>Each successful run of {visible(asset.workflowSlug)} publishes one. A version whose content equals the one before is recorded as identical, and wakes nobody.</>}</p>
+        : (
+          <>
+            Each successful run of {visible(asset.workflowSlug)} publishes one. A version whose content equals the one
+            before is recorded as identical, and wakes nobody.
+          </>
+        )}</p>
     </Empty>
   )
 }

@@ -1,11 +1,11 @@
 import { useSignal } from '@preact/signals'
-import { useEffect, useRef } from 'preact/hooks'
+import { useEffect } from 'preact/hooks'
 import { get } from '../../api'
 import { useLoad } from '../../load'
-import { pause } from '../../sse'
 import { stream } from '../../stream'
 import { serverTime } from '../../time'
 import type { Asset, FreshlineEvent, Page, Run } from '../../types'
+import { usePace } from './pace'
 import { detail, type Detail } from './rows'
 
 /** The answer of `/assets/states`: every name with its state, small enough for 10,000 assets. */
@@ -25,8 +25,6 @@ export interface Assets {
 }
 
 const PAGE = 1000
-/** Reading takes at most this share of the time, so that a large installation is not kept busy by open pages. */
-const SHARE = 0.2
 
 const matters = (event: FreshlineEvent): boolean =>
   /^(asset\.|workflow\.|materializer\.breaker|backfill\.)/.test(event.type)
@@ -95,18 +93,4 @@ async function readDetails(
   } while (after !== null)
   show(found)
   return found.size
-}
-
-/** Return a function that does a read when enough time has passed since the last one with that name. */
-function usePace(): <T>(name: string, stop: AbortSignal, read: () => Promise<T>) => Promise<T> {
-  const next = useRef<Record<string, number>>({})
-  return async (name, stop, read) => {
-    const left = (next.current[name] ?? 0) - Date.now()
-    if (left > 0) await pause(left, stop)
-    const start = Date.now()
-    const found = await read()
-    const took = Date.now() - start
-    next.current[name] = Date.now() + took / SHARE - took
-    return found
-  }
 }

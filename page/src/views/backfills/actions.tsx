@@ -24,9 +24,17 @@ function askAnswer(proposal: BackfillDetail, verb: 'approve' | 'deny', done: Don
     text: () => (
       <>
         <p>
-          {verb === 'approve'
-            ? `${counted(shown.value.progress.total, 'partition')} will be computed, ${counted(shown.value.concurrency, 'run')} at a time. It becomes an active backfill, requested now.`
-            : `${counted(shown.value.progress.total, 'partition')} keep their data. The versions that the proposal lists cause no run any more; any other version does. They are still shown as stale.`}
+          {verb === 'approve' ? (
+            <>
+              {counted(shown.value.progress.total, 'partition')} will be computed, {counted(shown.value.concurrency, 'run')} at a
+              time. It becomes an active backfill, requested now.
+            </>
+          ) : (
+            <>
+              {counted(shown.value.progress.total, 'partition')} will stay as they are. The versions that the proposal lists
+              cause no run any more; any other version does. They are still shown as stale.
+            </>
+          )}
         </p>
         <ul>{(shown.value.reasons ?? []).map((one) => <li key={reasonText(one)}>{visible(reasonText(one))}</li>)}</ul>
         <p class="quiet">Revision {shown.value.revision}</p>
@@ -53,7 +61,8 @@ async function grown(shown: { value: BackfillDetail }, otherwise: string): Promi
   shown.value = found
   if (found.status !== 'proposed') return `It is ${found.status} now: somebody answered it, or its partitions are not stale any more.`
   return found.revision === before.revision ? otherwise
-    : `It grew while you looked at it, so nothing was done: it had ${counted(before.progress.total, 'partition')} with revision ${before.revision}. What is shown above is the new one; answer again if you still want it.`
+    : `It grew while you looked at it, so nothing was done: it had ${counted(before.progress.total, 'partition')} with revision ` +
+      `${before.revision}. What is shown above is the new one; answer again if you still want it.`
 }
 
 /** The buttons that a backfill has in its status. */
@@ -75,7 +84,12 @@ export function BackfillActions({ backfill, done }: { backfill: Backfill; done: 
 function askPause(one: Backfill, done: Done): void {
   ask({
     title: `Pause backfill ${short(one.id)}`, verb: 'Pause',
-    text: () => <p>Its {counted(one.progress.queued, 'queued run')} end, its {counted(one.progress.running, 'running one')} go on, and nothing new starts until it is resumed.</p>,
+    text: () => (
+      <p>
+        Its queued runs end ({one.progress.queued} now), its running ones go on ({one.progress.running} now), and nothing
+        new starts until it is resumed.
+      </p>
+    ),
     command: () => `freshline backfill pause ${short(one.id)}`,
     act: () => change(one, 'pause', {}, done, 'The backfill is paused.'),
   })
@@ -104,8 +118,9 @@ function askCancel(one: Backfill, done: Done): void {
     title: `Cancel backfill ${short(one.id)}`, verb: 'Cancel the backfill', dangerous: true,
     text: (values) => (
       <p>
-        It ends. What is done stays done ({counted(one.progress.done, 'partition')}). Its {counted(one.progress.queued, 'queued run')} end;{' '}
-        its {counted(one.progress.running, 'running one')} {values.kill ? 'are stopped within seconds' : 'finish'}.
+        It ends. What is done stays done ({counted(one.progress.done, 'partition')}). Its queued runs end
+        ({one.progress.queued} now), and its running ones {values.kill ? 'are stopped within seconds' : 'finish'}
+        {' '}({one.progress.running} now).
       </p>
     ),
     fields: [{ name: 'kill', label: 'Stop its running runs too', type: 'checkbox' }],

@@ -1,5 +1,5 @@
 import { bytes, count, counted, rows, visible } from '../../format'
-import { WorkflowLink } from '../../parts/basics'
+import { Ticks, WorkflowLink } from '../../parts/basics'
 import { Table, type Column } from '../../parts/table'
 import { duration } from '../../time'
 import type { BackfillPreview, PreviewPart } from '../../types'
@@ -11,7 +11,7 @@ export function Cost({ preview, concurrency, partial }: { preview: BackfillPrevi
     <>
       <p><strong>{counted(preview.partitions, 'partition')}</strong> would be computed. {timeText(preview, concurrency)}</p>
       <Table items={preview.parts} label="What it would compute" id={(one) => one.workflowSlug} columns={COLUMNS} />
-      {noteTexts(preview, partial).map((one) => <p key={one}>{visible(one)}</p>)}
+      {noteTexts(preview, partial).map((one) => <p key={one}><Ticks text={one} /></p>)}
     </>
   )
 }

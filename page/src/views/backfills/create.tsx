@@ -57,7 +57,10 @@ function askStart(form: Form, body: Record<string, unknown>, preview: BackfillPr
     verb: 'Start',
     text: () => (
       <>
-        <p>{counted(preview.partitions, 'partition')} of {counted(preview.parts.length, 'workflow')} will be computed, in {counted(preview.parts.reduce((sum, one) => sum + one.runs, 0), 'run')}. {timeText(preview, concurrencyOf(form))}</p>
+        <p>
+          {counted(preview.partitions, 'partition')} of {counted(preview.parts.length, 'workflow')} will be computed, in{' '}
+          {counted(preview.parts.reduce((sum, one) => sum + one.runs, 0), 'run')}. {timeText(preview, concurrencyOf(form))}
+        </p>
         <p>All other runs come before those of backfills. It can be paused and canceled; what is done stays done.</p>
       </>
     ),

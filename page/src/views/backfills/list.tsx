@@ -44,7 +44,7 @@ export function BackfillList() {
         { name: 'status', label: 'Status', options: [['', 'all'], ...STATUSES.map((one) => [one, one] as const)] },
         { name: 'asset', label: 'Asset', placeholder: 'its whole id' },
       ]} />
-      <Panel title="Requests"><ListingTable listing={listing} columns={COLUMNS} id={(one) => one.id} label="Backfills" noun="backfills" empty={<None filtered={status !== '' || asset !== ''} />} /></Panel>
+      <Panel title="Requests"><ListingTable listing={listing} columns={COLUMNS} id={(one) => one.id} label="Backfills" empty={<None filtered={status !== '' || asset !== ''} />} /></Panel>
       <Cli command={`freshline backfill list --all${asset === '' ? '' : ` --asset ${quote(asset)}`}`} />
     </>
   )
@@ -78,7 +78,10 @@ function None({ filtered }: { filtered: boolean }) {
   if (filtered) return <Empty title="No backfill matches." />
   return (
     <Empty title="Nobody asked for a backfill yet.">
-      <p>A backfill computes partitions again: after a change of the code, for days that are missing, or for those that failed. Select a range in the heat map of an asset with partitions, or begin with a form.</p>
+      <p>
+        A backfill computes partitions again: after a change of the code, for days that are missing, or for those that
+        failed. Select a range in the heat map of an asset with partitions, or begin with a form.
+      </p>
       {may('operate') ? <a class="button" href={href(['backfills'], { new: 1 })}>New backfill…</a> : null}
     </Empty>
   )

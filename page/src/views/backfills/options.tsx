@@ -6,6 +6,10 @@ import { fromField, toField } from '../../time'
 import type { Page } from '../../types'
 import { DEFAULT_CONCURRENCY, DEFAULT_PRIORITY, type Form } from './request'
 
+const ONLY = [
+  ['', 'all'], ['missing', 'missing: without a success'], ['failed', 'failed'], ['stale', 'stale: not up to date'],
+] as const
+
 /** The fields of a backfill. A field takes effect when it is left or Enter is pressed, so that a dry run follows it. */
 export function Options({ form }: { form: Form }) {
   const known = useLoad('names of assets', (stop) => get<Page<{ kind: string; name: string }>>('names', { limit: 1000 }, stop))
@@ -19,7 +23,7 @@ export function Options({ form }: { form: Form }) {
         <Text form={form} name="from" label="From" placeholder="the first" />
         <Text form={form} name="to" label="To" placeholder="the newest" />
         <Text form={form} name="keys" label="Or single keys" placeholder="2024-01-31,2024-02-29" hint="Instead of a range." />
-        <Choice form={form} name="only" label="Which of them" options={[['', 'all'], ['missing', 'missing: without a success'], ['failed', 'failed'], ['stale', 'stale: not up to date']]} />
+        <Choice form={form} name="only" label="Which of them" options={ONLY} />
         <Choice form={form} name="order" label="Begin with" options={[['', 'the newest'], ['oldest', 'the oldest']]} />
         <Text form={form} name="concurrency" label="Runs at a time" placeholder={String(DEFAULT_CONCURRENCY)} type="number" />
         <Text form={form} name="batch" label="Partitions per run" placeholder="1" type="number" hint="More than 1 needs steps with batch: true." />
@@ -56,7 +60,8 @@ function Text(props: {
   return (
     <div class="field">
       <label for={id}>{label}</label>
-      {type === 'number' ? <input {...shared} type="number" min={name === 'priority' ? 0 : 1} /> : <input {...shared} type="text" {...(props.list === undefined ? {} : { list: props.list })} />}
+      {type === 'number' ? <input {...shared} type="number" min={name === 'priority' ? 0 : 1} />
+        : <input {...shared} type="text" {...(props.list === undefined ? {} : { list: props.list })} />}
       {hint === undefined ? null : <span class="hint">{hint}</span>}
     </div>
   )

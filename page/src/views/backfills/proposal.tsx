@@ -13,7 +13,12 @@ export function Proposal({ proposal, done, linked = true }: { proposal: Backfill
     <Panel
       class="proposal"
       title={<><State of="proposed" /> <AssetLink id={proposal.assetId} tab="partitions" /></>}
-      note={<>since <Time at={proposal.requestedAt} />, revision {proposal.revision}{linked ? <>, <a class="id" href={href(['backfills', proposal.id])}>{short(proposal.id)}</a></> : null}</>}
+      note={(
+        <>
+          since <Time at={proposal.requestedAt} />, revision {proposal.revision}
+          {linked ? <>, <a class="id" href={href(['backfills', proposal.id])}>{short(proposal.id)}</a></> : null}
+        </>
+      )}
       actions={may('operate') ? (
         <>
           <button type="button" class="primary" onClick={() => askApprove(proposal, done)}>Approve…</button>

@@ -46,11 +46,13 @@ export function timeText(preview: BackfillPreview, concurrency: number): string 
 export function noteTexts(preview: BackfillPreview, partial: boolean): string[] {
   const sum = (name: 'frozen' | 'sealed' | 'outside'): number => preview.parts.reduce((all, one) => all + one[name], 0)
   const [frozen, sealed, outside] = [sum('frozen'), sum('sealed'), sum('outside')]
+  const readers = preview.downstream.map((one) => `${one.workflowSlug} (${count(one.partitions)})`)
+  const lacking = partial ? 'computed from what is left' : 'refused; with `--partial` they are computed from what is left'
   return [
     ...(frozen > 0 ? [`${counted(frozen, 'partition')} frozen: computed only for this backfill.`] : []),
-    ...(sealed > 0 ? [`${counted(sealed, 'partition')} sealed, because retention has removed inputs: ${partial ? 'computed from what is left' : 'refused; with "partial" they are computed from what is left'}.`] : []),
+    ...(sealed > 0 ? [`${counted(sealed, 'partition')} sealed, because retention has removed inputs: ${lacking}.`] : []),
     ...(outside > 0 ? [`${counted(outside, 'partition')} outside: removed by retention, and not computed.`] : []),
-    ...(preview.downstream.length > 0 ? [`What reads them runs too, if its input changes: ${list(preview.downstream.map((one) => `${one.workflowSlug} (${count(one.partitions)})`))}.`] : []),
+    ...(preview.downstream.length > 0 ? [`What reads them runs too, if its input changes: ${list(readers)}.`] : []),
   ]
 }
 

@@ -1,5 +1,5 @@
 import type { Json, JsonObject } from '../../types'
-import { DAYS, quietText, type Policy, type QuietHours } from '../workflow/policy'
+import { DAYS, quietText, type Policy } from '../workflow/policy'
 import { exact } from '../workflow/yaml'
 
 /** A field of a policy that can be tried. Its text is in the address; the empty text leaves it as it is. */
@@ -82,9 +82,6 @@ export function parseQuiet(text: string): Json {
     return window
   })
 }
-
-export const quietField = (hours: readonly QuietHours[]): string => hours.map((one) =>
-  [`${one.from}-${one.to}`, one.days.length === DAYS.length ? '' : one.days.join(','), one.timezone === 'UTC' ? '' : one.timezone].filter(Boolean).join(' ')).join('; ')
 
 /** The changes of policies that an address holds: `shop-totals.debounce=10m`. A slug has no dot. */
 export type Changes = Readonly<Record<string, Readonly<Record<string, string>>>>

@@ -1,3 +1,4 @@
+import type { ComponentChildren } from 'preact'
 import { useId } from 'preact/hooks'
 import { get, segment } from '../../api'
 import { visible } from '../../format'
@@ -55,7 +56,7 @@ export function PolicyForm({ problems, play, busy, days }: {
   )
 }
 
-function Field({ label, hint, children }: { label: string; hint?: string; children: (id: string) => preact.ComponentChildren }) {
+function Field({ label, hint, children }: { label: string; hint?: string; children: (id: string) => ComponentChildren }) {
   const id = useId()
   return (
     <div class="field">
@@ -100,7 +101,10 @@ function Fields({ slug, problems }: { slug: string; problems: Readonly<Record<st
       {GROUPS.map((group) => (
         <details key={group} class="simulate-group" open={wide || changed.some((field) => field.group === group)}>
           <summary>{group}</summary>
-          <div class="simulate-fields" role="group" aria-label={group}>{FIELDS.filter((field) => field.group === group).map((field) => (
+          <div class="simulate-fields" role="group" aria-label={group}>
+            {group === 'Freshness of its outputs' && policy.outputs.length > 1
+              ? <p class="hint">A change is made in all outputs that have a freshness, or in all if none has.</p> : null}
+            {FIELDS.filter((field) => field.group === group).map((field) => (
             <Entry key={`${slug}.${field.name}`} field={field} slug={slug} policy={policy} problem={problems[`${slug}.${field.name}`]} />
           ))}</div>
         </details>

@@ -38,6 +38,18 @@ export function positions(moments: readonly Moment[], now: number): number[] {
   return scaled.map((one) => (most === 0 ? 0 : one / most))
 }
 
+/** Return which places have room for a label: the first, the last, and those between that are far enough apart. */
+export function labelled(places: readonly number[]): boolean[] {
+  const room = 0.2
+  let last = -1
+  return places.map((place, index) => {
+    const end = index === places.length - 1
+    const fits = end || (place - last >= room && (1 - place >= room || places.at(-1) === place))
+    if (fits) last = place
+    return index === 0 || fits
+  })
+}
+
 /** Say what a plan comes to. */
 export function planSentence(plan: Plan): string {
   const workflows = new Set(plan.runs.map((run) => run.workflowSlug)).size

@@ -63,7 +63,7 @@ export function Workflows({ answer }: { answer: Simulation }) {
   const all = route.value.query.rows === 'all'
   const rows = ordered(answer)
   const compared = answer.after !== null
-  const hours = (value: number): string => duration(value * 1000)
+  const time = (value: number): string => (value === 0 ? '0s' : duration(value * 1000))
   return (
     <Panel title="By workflow" note={compared ? 'changed ones first, then the largest differences' : 'the most runs first'}>
       <div class="table-box" tabIndex={0} role="region" aria-label="By workflow">
@@ -74,8 +74,8 @@ export function Workflows({ answer }: { answer: Simulation }) {
               <tr key={one.slug}>
                 <td data-label="Workflow"><WorkflowLink slug={one.slug} />{one.changed ? <> <span class="badge">changed</span></> : null}</td>
                 <td data-label="Runs"><Bars before={one.before?.runs ?? 0} after={one.after?.runs ?? 0} show={count} compared={compared} /></td>
-                <td data-label="Time of runs"><Bars before={one.before?.runSeconds ?? 0} after={one.after?.runSeconds ?? 0} show={hours} compared={compared} /></td>
-                <td data-label="Lag, p95"><Bars before={one.before?.lagSeconds?.p95 ?? null} after={one.after?.lagSeconds?.p95 ?? null} show={hours} compared={compared} /></td>
+                <td data-label="Time of runs"><Bars before={one.before?.runSeconds ?? 0} after={one.after?.runSeconds ?? 0} show={time} compared={compared} /></td>
+                <td data-label="Lag, p95"><Bars before={one.before?.lagSeconds?.p95 ?? null} after={one.after?.lagSeconds?.p95 ?? null} show={time} compared={compared} /></td>
               </tr>
             ))}
           </tbody>

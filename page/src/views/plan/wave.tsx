@@ -1,3 +1,4 @@
+import type { JSX } from 'preact'
 import { get, segment } from '../../api'
 import { counted, named, quote, visible, words } from '../../format'
 import { about, useLoad } from '../../load'
@@ -7,7 +8,8 @@ import { reasonText } from '../../parts/conclusion'
 import { href, route, setQuery } from '../../router'
 import { now } from '../../time'
 import type { Asset, Plan, PlannedHold, PlannedRun } from '../../types'
-import { course, planSentence, positions, type Moment } from './moments'
+import { usePace } from '../assets/pace'
+import { course, labelled, planSentence, positions, type Moment } from './moments'
 import { NameField } from './name'
 
 const MOST = 100
@@ -21,11 +23,6 @@ export function Wave() {
     <>
       <form class="plan-question" onSubmit={(event) => event.preventDefault()}>
         <NameField label="If this asset changed now" kind="asset" value={asset} placeholder="shop.orders" take={(name) => setQuery({ asset: name, partition: '', all: '' }, { push: true })} />
-        {partition === '' ? null : (
-          <div class="field"><label for="plan-partition">Partition</label>
-            <input id="plan-partition" type="search" value={partition} onChange={(event) => setQuery({ partition: event.currentTarget.value.trim() })} />
-          </div>
-        )}
       </form>
       {asset === '' ? <NoAsset /> : <Planned asset={asset} partition={partition} />}
     </>
@@ -34,7 +31,8 @@ export function Wave() {
 
 function Planned({ asset, partition }: { asset: string; partition: string }) {
   const names = new Set<string>([asset])
-  const found = useLoad<{ plan: Plan; partition: string }>(`plan ${asset}@${partition}`, async (stop) => {
+  const paced = usePace()
+  const found = useLoad<{ plan: Plan; partition: string }>(`plan ${asset}@${partition}`, (stop) => paced(`${asset}@${partition}`, stop, async () => {
     let key = partition
     if (key === '') {
       // A change of an asset with partitions is a change of one of them: the newest, unless another is named.
@@ -42,11 +40,20 @@ function Planned({ asset, partition }: { asset: string; partition: string }) {
       if (one.partitions !== null) key = one.partitionKey
     }
     return { plan: await get<Plan>(`assets/${segment(asset)}/plan`, { partitionKey: key }, stop), partition: key }
-  }, { events: (event) => about(...names)(event), everyMs: 60_000 })
+  }), { events: (event) => about(...names)(event), everyMs: 60_000 })
   for (const one of [...(found.data?.plan.runs ?? []), ...(found.data?.plan.held ?? [])]) names.add(one.workflowSlug)
   const key = found.data?.partition ?? partition
   return (
     <>
+      {key === '' ? null : (
+        <form class="plan-question" onSubmit={(event) => event.preventDefault()}>
+          <div class="field">
+            <label for="plan-partition">Partition</label>
+            <input id="plan-partition" type="search" value={key} spellcheck={false} onChange={(event) => setQuery({ partition: event.currentTarget.value.trim() })} />
+            {partition === '' ? <span class="hint">The newest one; another can be named.</span> : null}
+          </div>
+        </form>
+      )}
       <Body from={found} lines={6}>{(data) => <Answer plan={data.plan} />}</Body>
       <Cli command={`freshline plan ${quote(asset)}${key === '' ? '' : ` --partition ${quote(key)}`}`} />
     </>
@@ -100,7 +107,7 @@ function MomentItem({ moment }: { moment: Moment }) {
   )
 }
 
-function Few<T>({ items, children }: { items: readonly T[]; children: (item: T) => preact.JSX.Element }) {
+function Few<T>({ items, children }: { items: readonly T[]; children: (item: T) => JSX.Element }) {
   const all = route.value.query.all === '1'
   return (
     <>
@@ -152,12 +159,13 @@ const Assets = ({ ids }: { ids: readonly string[] }) =>
 /** The moments on one line, from now to the last one. */
 function Strip({ moments }: { moments: readonly Moment[] }) {
   const places = positions(moments, now.value)
+  const named = labelled(places)
   return (
     <div class="strip" role="img" aria-label={`${moments.length} moments, from now on`}>
       <span class="strip-line" />
       {moments.map((moment, index) => (
         <span key={moment.at ?? 'now'} class={moment.runs.length > 0 ? 'strip-mark' : 'strip-mark strip-hold'} style={{ left: `${(places[index] ?? 0) * 100}%` }}>
-          <span class="strip-label">{moment.at === null ? 'now' : <Time at={moment.at} />}</span>
+          {named[index] ? <span class="strip-label">{moment.at === null ? 'now' : <Time at={moment.at} />}</span> : null}
         </span>
       ))}
     </div>

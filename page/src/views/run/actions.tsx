@@ -27,7 +27,7 @@ function askCancel(run: Run, changed: () => void): void {
       <>
         <p>{run.status === 'queued' ? 'It is queued and ends at once.'
           : 'It is running. Its Spark jobs are canceled, its files are removed, and it ends within seconds.'} Nothing is published.</p>
-        <p>An automatic run is not asked for again with the same versions. New data, a manual run or a reset of the workflow ends that.</p>
+        {run.trigger.type === 'auto-materialize' ? <p>It is not asked for again with the same versions. New data, a manual run or a reset of the workflow ends that.</p> : null}
         {run.batchId !== null && run.partitionKeys.length > 1 ? <p>It is computed in one batch with other partitions.</p> : null}
       </>
     ),

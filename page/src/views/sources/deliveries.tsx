@@ -16,7 +16,7 @@ export function Deliveries({ id }: { id: string }) {
   return (
     <section class="panel">
       <header class="panel-head"><h2>Deliveries</h2></header>
-      <ListingTable listing={listing} columns={columns(id, listing.reload)} id={(one) => String(one.number)} label="Deliveries, newest first" noun="deliveries"
+      <ListingTable listing={listing} columns={columns(id, listing.reload)} id={(one) => String(one.number)} label="Deliveries, newest first"
         empty={(
           <Empty title="Nothing was delivered yet.">
             <p>Each report of this source adds a delivery, which every consumer reads once.</p>

@@ -87,7 +87,7 @@ function Deliveries({ one, reload }: { one: Webhook; reload: () => void }) {
   return (
     <section class="panel">
       <header class="panel-head"><h2>Not delivered</h2><span class="quiet">in the order of positions</span></header>
-      <ListingTable listing={listing} columns={columns(one, done)} id={(delivery) => delivery.eventId} label="Deliveries that failed" noun="failures"
+      <ListingTable listing={listing} columns={columns(one, done)} id={(delivery) => delivery.eventId} label="Deliveries that failed"
         empty={<Empty title="Everything was delivered." />} />
     </section>
   )

@@ -1,7 +1,7 @@
 import { named, visible } from '../../format'
 import { AssetLink, Empty, Panel, Sentence, State, Time, WorkflowLink } from '../../parts/basics'
 import { conclusionText, reasonText } from '../../parts/conclusion'
-import { DecisionLine, EvidenceFacts, Inputs, RootCauses, WouldRun } from '../../parts/evidence'
+import { DecisionLine, EvidenceFacts, Inputs, NoMaterializer, RootCauses, WouldRun } from '../../parts/evidence'
 import { causesOf } from '../../parts/evidence-text'
 import { countsText } from '../../parts/partition-cells'
 import { href } from '../../router'
@@ -16,9 +16,8 @@ export function Answer({ data, at, reload }: { data: WhyData; at: string; reload
     <>
       <section class="why-answer" aria-label="The answer">
         {at === '' ? <Now data={data} /> : <p class="quiet">At <Time at={at} clock />, the last evaluation said:</p>}
-        {decision === null ? <Undecided data={data} at={at} /> : <p class="why-sentence"><State of={decision.outcome} bare /> <span><Sentence text={conclusionText(decision)} /></span></p>}
-        {decision === null ? null : <p class="quiet">Evaluated <Time at={decision.lastAt} clock /> (<Time at={decision.lastAt} />){decision.count > 1 ? <>, the same since <Time at={decision.at} clock /></> : null}. Workflow <WorkflowLink slug={decision.workflowSlug} partition={decision.partitionKey} />.</p>}
-        {at === '' && status.materializers === 0 ? <p class="banner banner-warn"><span>No materializer is running, so nothing is decided and nothing runs by itself. Start <code>freshline materializer</code>, or <code>freshline dev</code>.</span></p> : null}
+        {decision === null ? <Undecided data={data} at={at} /> : <Decided decision={decision} />}
+        {at === '' && status.materializers === 0 ? <NoMaterializer /> : null}
       </section>
       <Chain data={data} at={at} reload={reload} />
       {decision === null ? null : <Evidence data={data} decision={decision} />}
@@ -27,11 +26,27 @@ export function Answer({ data, at, reload }: { data: WhyData; at: string; reload
   )
 }
 
+function Decided({ decision }: { decision: Decision }) {
+  return (
+    <>
+      <p class="why-sentence">
+        <State of={decision.outcome} bare /> <span><Sentence text={conclusionText(decision)} /></span>
+      </p>
+      <p class="quiet">
+        Evaluated <Time at={decision.lastAt} clock /> (<Time at={decision.lastAt} />)
+        {decision.count > 1 ? <>, the same since <Time at={decision.at} clock /></> : null}.
+        Workflow <WorkflowLink slug={decision.workflowSlug} partition={decision.partitionKey} />.
+      </p>
+    </>
+  )
+}
+
 function Now({ data: { asset, status, name, partitionKey, partitionState } }: { data: WhyData }) {
   if (asset === null) return null
   return (
     <p class="row">
-      {asset.assetId === name ? <AssetLink id={asset.assetId} partition={partitionKey} /> : <><WorkflowLink slug={name} /> makes <AssetLink id={asset.assetId} partition={partitionKey} /></>}
+      {asset.assetId === name ? null : <><WorkflowLink slug={name} /> makes</>}
+      <AssetLink id={asset.assetId} partition={partitionKey} />
       <span class="quiet">is now</span> <State of={asset.partitions === null ? asset.state : partitionState ?? asset.state} />
       {asset.partitions === null ? null : <span class="quiet">({countsText(asset.partitions.counts, asset.partitions.total)})</span>}
       {asset.partitions === null && status.workflows[0]?.inFlight ? <a href={href(['runs', status.workflows[0].inFlight])}>its run</a> : null}
@@ -41,7 +56,12 @@ function Now({ data: { asset, status, name, partitionKey, partitionState } }: { 
 
 function Undecided({ data: { asset, name }, at }: { data: WhyData; at: string }) {
   if (asset !== null && asset.workflowSlug === null) {
-    return <p>{visible(name)} is a source{asset.version === null ? ', and it was never reported' : ''}: it is made outside, its changes are reported with <code>freshline report {visible(name)}</code>, and nothing is decided about it.</p>
+    return (
+      <p>
+        {visible(name)} is a source{asset.version === null ? ', and it was never reported' : ''}: it is made outside, its
+        changes are reported with <code>freshline report {visible(name)}</code>, and nothing is decided about it.
+      </p>
+    )
   }
   return <p>Nothing {at === '' ? 'was' : 'had been'} decided about it yet{at === '' ? '' : ' at that time, or the decision has been removed'}.</p>
 }
@@ -75,8 +95,11 @@ function Chain({ data, at, reload }: { data: WhyData; at: string; reload: () => 
           {[data.decision, ...data.chain].map((one) => (
             <li key={`${one.workflowSlug}@${one.partitionKey}`}>
               <State of={one.outcome} bare />
-              <span><a class="name" href={href(['why', one.workflowSlug], { partition: one.partitionKey, at })}>{visible(named(one.workflowSlug, one.partitionKey))}</a>:{' '}
-                <Sentence text={reasonText(one)} /></span>
+              <span>
+                <a class="name" href={href(['why', one.workflowSlug], { partition: one.partitionKey, at })}>
+                  {visible(named(one.workflowSlug, one.partitionKey))}
+                </a>:{' '}<Sentence text={reasonText(one)} />
+              </span>
             </li>
           ))}
         </ol>
@@ -89,10 +112,11 @@ function Chain({ data, at, reload }: { data: WhyData; at: string; reload: () => 
 function Around({ data, at }: { data: WhyData; at: string }) {
   const { decision } = data
   const all = [...[...data.after].reverse(), ...(decision === null ? [] : [decision]), ...data.before]
-  if (all.length === 0) return <Empty title="There are no decisions around that time."><p>Decisions are kept for <code>FRESHLINE_KEEP_DAYS</code>; the last one of each workflow is kept longer.</p></Empty>
+  if (all.length === 0) return <NoDecisions />
+  const filter = data.asset?.assetId === data.name ? { asset: data.name } : { workflow: data.name }
   return (
     <Panel title={at === '' ? 'The last decisions' : 'Decisions around that time'} note="newest first"
-      actions={<a class="button small" href={href(['decisions'], data.asset?.assetId === data.name ? { asset: data.name } : { workflow: data.name })}>All decisions</a>}>
+      actions={<a class="button small" href={href(['decisions'], filter)}>All decisions</a>}>
       <ol class="plain why-around">
         {all.map((one) => (
           <li key={one.id} class={one.id === decision?.id ? 'current' : ''} aria-current={one.id === decision?.id ? 'true' : undefined}>
@@ -102,5 +126,13 @@ function Around({ data, at }: { data: WhyData; at: string }) {
         ))}
       </ol>
     </Panel>
+  )
+}
+
+function NoDecisions() {
+  return (
+    <Empty title="There are no decisions around that time.">
+      <p>Decisions are kept for <code>FRESHLINE_KEEP_DAYS</code>; the last one of each workflow is kept longer.</p>
+    </Empty>
   )
 }

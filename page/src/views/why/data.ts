@@ -48,9 +48,11 @@ async function read(id: string, at: string, partition: string, stop: AbortSignal
   const key = partition || (first?.partitions ? first.partitionKey : '')
   const about = { ...(asset === null ? { workflow: id } : { asset: id }), partitionKey: key }
   const until = justAfter(at)
-  const [found, later, states] = await Promise.all([
+  const later = until === null ? null
+    : { ...about, since: until, until: new Date(Date.parse(until) + AFTER_MS).toISOString(), limit: 100 }
+  const [found, following, states] = await Promise.all([
     get<Page<Decision>>('decisions', { ...about, until, limit: BEFORE }, stop).catch(unknownPartition),
-    until === null ? { items: [] } : get<Page<Decision>>('decisions', { ...about, since: until, until: new Date(Date.parse(until) + AFTER_MS).toISOString(), limit: 100 }, stop).catch(unknownPartition),
+    later === null ? { items: [] } : get<Page<Decision>>('decisions', later, stop).catch(unknownPartition),
     first === null || key === '' ? null
       : get<AssetPartitions>(`assets/${segment(first.assetId)}/partitions`, { partitionKey: key, limit: 1 }, stop).catch(unknownPartition),
   ])
@@ -59,7 +61,7 @@ async function read(id: string, at: string, partition: string, stop: AbortSignal
     name: id, status, asset: first, partitionKey: key,
     partitionState: states === null ? null : states.items.length > 0 && 'counts' in states ? states.items[0]!.state : null,
     decision, before,
-    after: later.items.slice(-3).reverse(),
+    after: following.items.slice(-3).reverse(),
     chain: decision === null ? [] : await climb(decision, until, stop),
   }
 }

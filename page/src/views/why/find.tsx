@@ -40,7 +40,11 @@ export function Find() {
           }} />
       </div>
       <Body from={loaded} lines={6}>
-        {({ items }) => items.length === 0 ? <Empty title={prefix === '' ? 'Nothing was applied yet.' : `No name begins with ${visible(prefix)}.`}><p><code>freshline apply</code> makes assets and workflows known.</p></Empty> : (
+        {({ items }) => items.length === 0 ? (
+          <Empty title={prefix === '' ? 'Nothing was applied yet.' : `No name begins with ${visible(prefix)}.`}>
+            <p><code>freshline apply</code> makes assets and workflows known.</p>
+          </Empty>
+        ) : (
           <ul class="plain why-names" aria-label="Names">
             {items.slice(0, SHOWN).map((one) => (
               <li key={`${one.kind} ${one.name}`}><a class="name" href={href(['why', one.name])}>{visible(one.name)}</a> <span class="kind">{one.kind}</span></li>
