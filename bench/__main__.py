@@ -32,6 +32,7 @@ NAMES = {
     "wave": "bench.wave",
     "startup": "bench.startup",
     "watching": "bench.watching",
+    "page-graph": "bench.page_graph",
 }
 EXTRA = {  # not in `all`: they take too long
     "endurance": "bench.endurance",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
+import secrets
 from collections.abc import Iterator, Mapping
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -13,8 +15,16 @@ TOKENS = ("FRESHLINE_API_TOKEN", "FRESHLINE_SPARK_TOKEN", "PGPASSWORD", "SPARK_C
 # Runners do not get them. A job that needs one of these has to name it in `secrets`.
 HIDDEN = frozenset({"PGPASSWORD", "PGPASSFILE", "PGSERVICEFILE", "SPARK_REMOTE", "SPARK_CONNECT_AUTHENTICATE_TOKEN"})
 STORE_SECRET = re.compile(r"(?:AWS|AZURE|GOOGLE)_\w*(?:KEY|SECRET|TOKEN|PASSWORD|CONNECTION_STRING)")
+TOKEN_PREFIX = "freshline_"  # noqa: S105 - the beginning of each
+TOKEN_BYTES = 32
 _KEYWORD = re.compile(r"\bpassword\s*=\s*('(?:[^'\\]|\\.)*'|[^\s&;]+)", re.IGNORECASE)
 _TOKEN = re.compile(r";token=([^;]+)")
+
+
+def new_token() -> tuple[str, bytes]:
+    """Return a new token of the API, and its digest, which is all that the store keeps."""
+    secret = TOKEN_PREFIX + secrets.token_urlsafe(TOKEN_BYTES)
+    return secret, hashlib.sha256(secret.encode()).digest()
 
 
 def own_credentials(environ: Mapping[str, str], settings: Settings | None = None) -> frozenset[str]:

@@ -38,6 +38,7 @@ def body(operation: Operation) -> dict[str, Any]:
         "deny": {"revision": 1},
         "preview": {"assetId": "b"},
         "skip": {"reason": "damaged"},
+        "tokens": {"name": "more"},
         "webhooks": {"url": "https://hooks.example/more"},
     }
     return bodies.get(operation.path.rpartition("/")[2], {})

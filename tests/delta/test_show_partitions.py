@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from freshline.cli.commands.show import query
 from freshline.errors import NotFoundError, PartitionKeyError, UsageError
+from freshline.storage.snapshot_rows import query
 from tests.delta.test_partitions import ONE, TWO, Parts, parts  # noqa: F401 - the fixture
 
 

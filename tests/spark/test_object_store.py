@@ -15,7 +15,6 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from freshline.cli.commands.show import query
 from freshline.delta.log import LOG
 from freshline.delta.sync import DeltaSync
 from freshline.errors import EngineError, FreshlineError, JobError, UsageError, WarehouseError
@@ -23,6 +22,7 @@ from freshline.services.delta_log_writer import DeltaLogWriter
 from freshline.services.vacuum import Vacuum
 from freshline.spark.code_distribution import check_arrived
 from freshline.storage.base import StorageError
+from freshline.storage.snapshot_rows import query
 from freshline.store.doctor.warehouse import Warehouse
 from freshline.store.read.reader import Reader
 from freshline.store.tables import versions as versioning

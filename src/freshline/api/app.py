@@ -24,7 +24,10 @@ from freshline.api import (
     page,
     pages,
     problems,
+    rows,
     session,
+    simulate,
+    tokens,
     webhooks,
     workflows,
 )
@@ -35,6 +38,20 @@ from freshline.api.stream import Streams
 from freshline.model.json import Json
 from freshline.store.store import Store
 
+ROUTES = (
+    session,
+    overview,
+    workflows,
+    simulate,
+    graph,
+    assets,
+    rows,
+    backfills,
+    history,
+    webhooks,
+    alerts,
+    tokens,
+)
 PROBLEM = {"schema": {"$ref": "#/components/schemas/Problem"}}
 PROBLEMS: dict[int | str, Json] = {
     status: {"description": problems.TITLES[status], "content": {problems.MEDIA: PROBLEM}}
@@ -104,13 +121,13 @@ def _routes() -> Api:
         title="Freshline",
         summary="Keeps data assets fresh, and explains every decision.",
         version=__version__,
-        openapi_url=f"{PREFIX}/openapi.json",
-        docs_url=None,  # these pages load scripts from other hosts; `pages` has one without
+        openapi_url=None,  # `pages` serves the document, and a page of it, to whoever may read
+        docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
     )
-    for part in (session, overview, workflows, graph, assets, backfills, history, webhooks, alerts, metrics):
+    for part in (*ROUTES, metrics):
         app.include_router(part.router, prefix=PREFIX, responses=PROBLEMS)
     app.include_router(health.router, prefix=PREFIX)
     for part in (health, metrics):  # also at the root, where probes and Prometheus expect them

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from freshline.api import models
 from freshline.api.auth import RequireOperate, RequireRead
-from freshline.api.pagination import After, Limit, Name, Partition, UnvalidatedRoute, page, tagged
+from freshline.api.pagination import After, Limit, Name, Partition, UnvalidatedRoute, Within, page, tagged
 from freshline.api.problems import RequestError
 from freshline.api.workflows import Key, StoreDep, one_key
 from freshline.model.documents.asset import Asset, Delivery, Snapshot
@@ -111,14 +111,22 @@ def list_partitions(
 def list_reasons(
     _: RequireRead,
     store: StoreDep,
+    within: Within,
     assetId: AssetId,
     *,
     partitionKey: Partition = None,
     limit: Limit = 10,
     after: After = None,
 ) -> Page[Decision]:
-    """List the last decisions about an asset, with evidence, newest first."""
-    return page(limit, lambda most: store.reader.decisions(most, after, asset=assetId, partition=partitionKey))
+    """List the last decisions about an asset, with evidence, newest first.
+
+    The first one before `until` says why the asset was, or was not, produced at that time.
+    """
+
+    def read(most: int) -> list[Decision]:
+        return store.reader.decisions(most, after, asset=assetId, partition=partitionKey, period=within)
+
+    return page(limit, read)
 
 
 @router.get("/assets/{assetId}/plan", response_model=models.Plan)

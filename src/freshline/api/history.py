@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Header, Path, Query, Request
+from fastapi import APIRouter, Header, Path, Query, Request
 
 from freshline.api import MAX_PAGE, models, stream
 from freshline.api.access import access
 from freshline.api.auth import RequireAdmin, RequireOperate, RequireRead
 from freshline.api.middleware import warn
-from freshline.api.pagination import After, Flag, Limit, Name, Partition, UnvalidatedRoute, page, period
+from freshline.api.pagination import After, Flag, Limit, Name, Partition, UnvalidatedRoute, Within, page
 from freshline.api.problems import RequestError
 from freshline.api.workflows import StoreDep
 from freshline.model.documents.decision import Decision
@@ -18,13 +18,12 @@ from freshline.model.documents.event import Event, EventDetail
 from freshline.model.documents.installation import AuditEntry, Page, Process
 from freshline.model.documents.run import LogLine, Run, RunDetail
 from freshline.store.operations.audit import acting
-from freshline.store.read.reader import MAX_LIMIT, Period
+from freshline.store.read.reader import MAX_LIMIT
 from freshline.store.store import Store
 from freshline.unmatched import unknown_types
 
 router = APIRouter(tags=["history"], route_class=UnvalidatedRoute)
 Id = Annotated[str, Path(max_length=100, description="An id; for an event also a position.")]
-Within = Annotated[Period, Depends(period)]
 Type = Annotated[str | None, Query(max_length=200, description="A type, or its prefix: `asset`.")]
 Position = Annotated[int, Query(ge=0, lt=2**63, description="The position of the last known event.")]
 Many = Annotated[int, Query(ge=1, le=MAX_LIMIT, description="Maximum number of entries.")]

@@ -1,4 +1,4 @@
-"""`/status` and `/about`: the state of the installation, and the version of the API."""
+"""`/overview`, `/status` and `/about`: the state of the installation, and the version of the API."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from freshline.api.pagination import Limit, Name, UnvalidatedRoute
 from freshline.api.workflows import StoreDep
 from freshline.model.documents.asset import Name as NamedThing
 from freshline.model.documents.installation import About, Page
+from freshline.model.documents.overview import Overview
 from freshline.model.documents.status import Status
 from freshline.store.read.session import json_value
 
@@ -28,6 +29,15 @@ def show_status(_: RequireRead, store: StoreDep, name: Name = None, everything: 
     Retired assets are left out, unless one is named or `all` is true.
     """
     return store.reader.status(name, everything=everything)
+
+
+@router.get("/overview", response_model=models.Overview)
+def show_overview(_: RequireRead, store: StoreDep) -> Overview:
+    """Return how many assets are fresh, and the causes that explain the others, with what to do about each.
+
+    Up to 20 causes: those that a user ends first, and of these the ones that explain most assets.
+    """
+    return store.reader.overview()
 
 
 @router.get("/names", response_model=models.Page[models.NamedThing])

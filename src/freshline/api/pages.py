@@ -1,6 +1,6 @@
-"""`/docs`, and `/` where the page has not been built: small pages for a browser.
+"""The OpenAPI document, `/docs`, and `/` where the page has not been built: small pages for a browser.
 
-They load nothing, from no host, and run no script.
+The pages load nothing, from no host, and run no script.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from collections.abc import Iterable, Iterator
 from html import escape
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse
 
 from freshline import __version__
 from freshline.api import PREFIX
 from freshline.api.access import access
+from freshline.api.auth import RequireRead
 from freshline.api.origins import check_local
+from freshline.api.pagination import tagged
 from freshline.api.problems import RequestError
 from freshline.errors import FreshlineError
 from freshline.model.documents.installation import Process
@@ -65,8 +67,14 @@ def home(request: Request) -> HTMLResponse:
     )
 
 
+@router.get(f"{PREFIX}/openapi.json")
+def show_document(_: RequireRead, request: Request) -> Response:
+    """Return the OpenAPI document."""
+    return tagged(request, request.app.openapi())
+
+
 @router.get("/docs")
-def docs(request: Request) -> HTMLResponse:
+def docs(_: RequireRead, request: Request) -> HTMLResponse:
     """Show the OpenAPI document as a page."""
     document: Json = request.app.openapi()
     programs = f"Programs read {_link(f'{PREFIX}/openapi.json')}."

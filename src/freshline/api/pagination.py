@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, TypeVar
 
-from fastapi import Query, Request, Response
+from fastapi import Depends, Query, Request, Response
 from fastapi.routing import APIRoute
 from pydantic import BeforeValidator
 
@@ -77,6 +77,9 @@ def page(limit: int, read: Callable[[int], list[T]], key: str = "id") -> Page[T]
 def period(since: Since = None, until: Until = None) -> Period:
     """Return the requested period; a missing bound is open."""
     return since, until
+
+
+Within = Annotated[Period, Depends(period)]
 
 
 def tagged(request: Request, document: Any) -> Response:

@@ -30,7 +30,7 @@ class Metrics(Observer):
         self.statuses: Counter[str] = Counter()
         self.mixed = 0
         self.holds: Counter[str] = Counter()
-        self.slot_seconds = 0.0
+        self.seconds: defaultdict[str, float] = defaultdict(float)
         self.breaches: Counter[str] = Counter()
         self.lags: dict[str, array[float]] = defaultdict(lambda: array("f"))
         self._inputs = {member.id: _relevant_inputs(member) for member in catalogue.members.values()}
@@ -90,7 +90,7 @@ class Metrics(Observer):
         if run.started_at is not None and run.finished_at is not None:
             self.runs[run.slug] += 1
             self.mixed += run.mixed
-            self.slot_seconds += (run.finished_at - run.started_at).total_seconds()
+            self.seconds[run.slug] += (run.finished_at - run.started_at).total_seconds()
 
     def overdue(self, simulator: Simulator, asset: Asset) -> None:  # noqa: ARG002 - the asset has all facts
         """Count one breach per incident."""

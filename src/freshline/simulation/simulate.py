@@ -30,6 +30,7 @@ class Result:
     lag_by_asset: dict[str, dict[str, float]]
     runs_by_workflow: dict[str, int]
     breaches_by_asset: dict[str, int]
+    seconds_by_workflow: dict[str, float]
 
     def as_json(self) -> Json:
         """Return the form of `freshline simulate --json`."""
@@ -75,11 +76,12 @@ def _result(metrics: Metrics, runs_avoided: int) -> Result:
         mixed=metrics.mixed,
         runs_avoided=runs_avoided,
         pending=metrics.pending,
-        slot_hours=metrics.slot_seconds / 3600,
+        slot_hours=sum(metrics.seconds.values()) / 3600,
         breaches=sum(metrics.breaches.values()),
         holds=dict(metrics.holds.most_common()),
         lag=percentiles(every) if every else None,
         lag_by_asset={asset_id: percentiles(lags) for asset_id, lags in sorted(metrics.lags.items()) if lags},
         runs_by_workflow=dict(metrics.runs),
         breaches_by_asset=dict(metrics.breaches),
+        seconds_by_workflow=dict(metrics.seconds),
     )

@@ -16,6 +16,7 @@ from freshline.api.models.asset import (
     Plan,
     Reported,
     ReportRequest,
+    Rows,
     Skipped,
     SkipRequest,
     Snapshot,
@@ -56,7 +57,10 @@ from freshline.api.models.installation import (
     Status,
     Worker,
 )
+from freshline.api.models.overview import Overview
 from freshline.api.models.run import CancelRequest, InFlight, LastRun, LogLine, Run, RunDetail, RunRequest, Step
+from freshline.api.models.simulation import Simulation, SimulationRequest
+from freshline.api.models.token import CreatedToken, Token, TokenRequest
 from freshline.api.models.webhook import (
     CreatedWebhook,
     Redelivered,
@@ -99,6 +103,7 @@ __all__ = [
     "CancelBackfill",
     "CancelRequest",
     "Cooldown",
+    "CreatedToken",
     "CreatedWebhook",
     "Decision",
     "Delivery",
@@ -121,6 +126,7 @@ __all__ = [
     "NamedThing",
     "NextRefresh",
     "Outcome",
+    "Overview",
     "Page",
     "PartitionRange",
     "PartitionState",
@@ -138,17 +144,22 @@ __all__ = [
     "Reported",
     "RequestBody",
     "ResponseBody",
+    "Rows",
     "Run",
     "RunDetail",
     "RunRequest",
     "RunStatus",
     "Session",
+    "Simulation",
+    "SimulationRequest",
     "SkipRequest",
     "Skipped",
     "Snapshot",
     "State",
     "Status",
     "Step",
+    "Token",
+    "TokenRequest",
     "TriggerType",
     "Watch",
     "Webhook",

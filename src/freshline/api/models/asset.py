@@ -142,6 +142,26 @@ class Snapshot(ResponseBody):
     head: bool
 
 
+class RowColumn(ResponseBody):
+    """A column of a preview."""
+
+    name: str
+    type: str
+
+
+class Rows(ResponseBody):
+    """The first rows of a version of a table."""
+
+    asset_id: str
+    partition_key: str
+    version: int
+    table_version: int | None
+    columns: list[RowColumn]
+    rows: list[list[str | None]]
+    truncated: bool
+    cut: bool
+
+
 class Graph(ResponseBody):
     """Producers and consumers of assets."""
 

@@ -10,7 +10,9 @@ from typing import Any
 
 from pydantic.config import JsonDict
 
-DESCRIPTIONS = {
+from freshline.api.models.page_fields import PAGE_FIELDS
+
+DESCRIPTIONS = PAGE_FIELDS | {
     "affected": "Number of affected assets that the alert covers.",
     "afterMs": "How long something must be wrong before a message.",
     "ageMs": "Age of the asset in milliseconds.",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import Annotated
+
+from pydantic import Field
 
 from freshline.api.models.base import ResponseBody, State
 
@@ -18,8 +20,9 @@ class GraphLayout(ResponseBody):
     epoch: int
     layers: int
     groups: list[str]
-    nodes: list[tuple[str, int, int, Literal["asset", "source"], str | None, int]]
-    edges: list[tuple[int, int, Literal[0, 1]]]
+    # Not tuples: what is generated from their schema, clients and tests, reads `prefixItems` in different ways.
+    nodes: list[Annotated[list[str | int | None], Field(min_length=6, max_length=6)]]
+    edges: list[Annotated[list[int], Field(min_length=3, max_length=3)]]
 
 
 class AssetStates(ResponseBody):

@@ -20,7 +20,6 @@ from freshline.cli.follow import DecisionFollower, EventFollower, Follower
 from freshline.cli.render import listing, output
 from freshline.cli.render.progress import HANG
 from freshline.cli.render.run import print_error
-from freshline.cli.render.status import report_command
 from freshline.cli.render.text import Text
 from freshline.cli.signals import stop_signals
 from freshline.definitions.fingerprint import needs_spark
@@ -29,6 +28,7 @@ from freshline.errors import DatabaseError, FreshlineError, NotFoundError, Usage
 from freshline.model.enums import EventType
 from freshline.plural import counted
 from freshline.settings import Settings
+from freshline.store.read.report_command import report_command
 
 if TYPE_CHECKING:
     from freshline.api.server import Server

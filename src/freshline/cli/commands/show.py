@@ -1,18 +1,10 @@
-"""`freshline show`: look at an asset's data with DuckDB, without a JVM.
-
-The query may only read: a single SELECT is accepted, the connection's file access is limited to the snapshot's own
-directories, extensions are neither installed nor loaded, and the configuration is locked before the query runs. So it
-can neither write, nor read other files, nor reach the network.
-"""
+"""`freshline show`: look at an asset's data with DuckDB, without a JVM."""
 
 from __future__ import annotations
 
-import base64
 import json
-import math
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import click
 
@@ -23,29 +15,15 @@ from freshline.cli.render import table as tables
 from freshline.cli.render.format import moment, size
 from freshline.cli.render.run import check_lines, check_summary
 from freshline.cli.render.table import Table
-from freshline.errors import NotFoundError, UsageError, WarehouseError
-from freshline.model.documents.asset import Column, Location, Snapshot
+from freshline.errors import UsageError
+from freshline.model.documents.asset import Snapshot
 from freshline.model.documents.run import Check
 from freshline.model.json import Json
 from freshline.model.state import reference
 from freshline.plural import counted
-from freshline.storage.duckdb_tables import READERS, TableFiles, is_file, store_error, table_query, text_list
-from freshline.storage.layout import rows_at
-
-if TYPE_CHECKING:
-    import duckdb
-
-    from freshline.storage.base import Storage
+from freshline.storage.snapshot_rows import Answer, columns_of, no_table, query
 
 NARROW_CELL = 16  # values may be wrapped at spaces, down to this width
-
-
-class Answer(NamedTuple):
-    """Columns with their types, rows, and whether there were more."""
-
-    columns: list[Column]
-    rows: list[list[Any]]
-    truncated: bool
 
 
 @command(
@@ -94,103 +72,6 @@ def show(
     else:
         _show_table(snapshot, answer)
         _print_checks(snapshot["checks"])
-
-
-def query(warehouse: str, snapshot: Snapshot, sql: str | None, limit: int) -> Answer:
-    """At most `limit` rows of the snapshot, or of a SELECT over it."""
-    from freshline.definitions.names import view_of  # noqa: PLC0415 - imported on demand
-    from freshline.storage.base import storage_at  # noqa: PLC0415 - imported on demand
-
-    if snapshot["goneAt"] is not None:
-        raise NotFoundError(
-            f"version {snapshot['version']} of {snapshot['assetId']!r} was collected at {snapshot['goneAt']}"
-        )
-    location = _location(snapshot)
-    view = view_of(snapshot["assetId"])
-    text = _one_select(sql) if sql is not None else f'FROM "{view}"'
-    with _connect(storage_at(warehouse), snapshot, location, view) as connection:
-        return _answer(connection, text, limit)
-
-
-def _location(snapshot: Snapshot) -> Location:
-    """Return the location of the rows: a table that was appended to has several directories."""
-    location = snapshot["location"]
-    if location is None:
-        raise _no_table(snapshot)
-    parts = snapshot.get("parts")
-    return {**location, "paths": [path for _, path in parts]} if parts else location
-
-
-def _one_select(sql: str) -> str:
-    import duckdb  # noqa: PLC0415 - imported on demand
-
-    try:
-        statements = duckdb.extract_statements(sql)
-    except duckdb.Error as error:
-        raise UsageError(f"--sql is not a query: {error}") from None
-    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-        raise UsageError("--sql takes one SELECT; it can only read")
-    return sql
-
-
-def _connect(storage: Storage, snapshot: Snapshot, location: Location, view: str) -> duckdb.DuckDBPyConnection:
-    import duckdb  # noqa: PLC0415 - imported on demand
-
-    if location["format"] not in READERS:
-        raise UsageError(f"data in the format {location['format']!r} cannot be shown; known are {', '.join(READERS)}")
-    paths = _paths(storage, location)
-    table = TableFiles.of(location, _columns(snapshot), snapshot["rows"])
-    connection = duckdb.connect(
-        ":memory:", config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
-    )
-    storage.attach(connection)
-    files = [path for path in paths if is_file(path)]
-    connection.execute(f"SET allowed_directories = {text_list(f'{path}/' for path in paths if path not in files)}")
-    connection.execute(f"SET allowed_paths = {text_list(files)}")
-    connection.execute("SET enable_external_access = false")
-    connection.execute("SET lock_configuration = true")
-    try:
-        connection.execute(f'CREATE VIEW "{view}" AS {table_query(connection, storage, table, paths)}')
-    except (duckdb.Error, WarehouseError) as error:
-        connection.close()
-        raise WarehouseError(f"the data at {', '.join(paths)} cannot be read: {store_error(error) or error}") from None
-    return connection
-
-
-def _paths(storage: Storage, location: Location) -> list[str]:
-    """Table paths are relative to the warehouse, those of sources are not."""
-    if "paths" in location:
-        return [storage.at(rows_at(location, path)) for path in location["paths"]]
-    if "://" in location["path"]:
-        raise UsageError(f"{location['path']} is not on this machine; `show` reads remote data only from the warehouse")
-    return [str(Path(location["path"]).resolve())]
-
-
-def _answer(connection: duckdb.DuckDBPyConnection, text: str, limit: int) -> Answer:
-    import duckdb  # noqa: PLC0415 - imported on demand
-
-    try:
-        result = connection.execute(text)
-        rows = result.fetchmany(limit + 1)
-    except duckdb.Error as error:
-        if found := store_error(error):
-            raise WarehouseError(f"the data cannot be read: {found}") from None
-        raise UsageError(f"the query failed: {error}") from None
-    columns: list[Column] = [{"name": column[0], "type": str(column[1])} for column in result.description or ()]
-    return Answer(columns, [[_plain(value) for value in row] for row in rows[:limit]], len(rows) > limit)
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as JSON data: other types become text, and not-a-number becomes null."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {str(key): _plain(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    if isinstance(value, bytes | bytearray):
-        return base64.b64encode(value).decode()
-    return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
 def _document(snapshot: Snapshot, answer: Answer) -> Json:
@@ -250,7 +131,7 @@ def _show_facts(snapshot: Snapshot, *, sql: str | None, as_json: bool) -> None:
     if as_json:
         output.print_json(snapshot)
         return
-    columns = [[one["name"], json.dumps(one["type"])] for one in _columns(snapshot)]
+    columns = [[one["name"], json.dumps(one["type"])] for one in columns_of(snapshot)]
     output.show(Table.of(["COLUMN", tables.Column("TYPE", wraps=20)], columns))
     output.message(
         f"{_name(snapshot)} version {_number(snapshot)} of {moment(snapshot['producedAt'])}: "
@@ -259,18 +140,9 @@ def _show_facts(snapshot: Snapshot, *, sql: str | None, as_json: bool) -> None:
     _print_checks(snapshot["checks"])
 
 
-def _columns(snapshot: Snapshot) -> list[Column]:
-    schema = snapshot["schema"]
-    return schema.get("fields", []) if schema else []
-
-
-def _no_table(snapshot: Snapshot) -> UsageError:
-    return UsageError(f"version {snapshot['version']} of {snapshot['assetId']!r} has no table to query, only a payload")
-
-
 def _show_payload(snapshot: Snapshot, *, sql: str | None, as_json: bool) -> None:
     if sql is not None:
-        raise _no_table(snapshot)
+        raise no_table(snapshot)
     if as_json:
         output.print_json(_document(snapshot, Answer([], [], truncated=False)) | {"payload": snapshot["payload"]})
         return

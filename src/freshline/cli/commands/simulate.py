@@ -19,7 +19,7 @@ from freshline.model.json import Json
 from freshline.plural import counted
 
 if TYPE_CHECKING:
-    from freshline.cli.commands.scenario import Scenario
+    from freshline.simulation.recorded import Scenario
     from freshline.simulation.simulate import Result
 
 MOST_ASSETS = 20

@@ -9,6 +9,7 @@ from freshline.cli.render.format import short
 from freshline.cli.render.references import unit
 from freshline.cli.render.text import Text
 from freshline.model.enums import AssetState
+from freshline.store.read.report_command import report_command
 
 if TYPE_CHECKING:
     from freshline.model.documents.status import AssetStatus, RootCause
@@ -50,9 +51,3 @@ def root_cause(cause: RootCause) -> str:
 def _first_line(error: str | None) -> str:
     line = ((error or "").strip().splitlines() or ["no error was stored"])[0].rstrip(".")
     return line if len(line) <= LONGEST_ERROR else line[: LONGEST_ERROR - 1] + "…"
-
-
-def report_command(asset_id: str, *, append: bool, partitioned: bool) -> str:
-    """Return the command that reports a source. Each report of an append source with a path names a file."""
-    key = " --partition KEY" if partitioned else ""
-    return f"freshline report {asset_id}{key}" + (' --payload \'{"path": "..."}\'' if append else "")

@@ -205,3 +205,23 @@ class Graph(TypedDict):
     assets: list[GraphAsset]
     workflows: list[GraphWorkflow]
     edges: list[GraphEdge]
+
+
+class RowColumn(TypedDict):
+    """A column of a preview, with its type in DuckDB."""
+
+    name: str
+    type: str
+
+
+class Rows(TypedDict):
+    """The first rows of a version of a table, as texts. `truncated`: there are more rows; `cut`: more of these rows."""
+
+    assetId: str
+    partitionKey: str
+    version: int
+    tableVersion: int | None
+    columns: list[RowColumn]
+    rows: list[list[str | None]]
+    truncated: bool
+    cut: bool

@@ -58,10 +58,10 @@ class AlertEvaluation:
     def _evaluate(self, connection: Connection, now: datetime, begun: Row) -> tuple[int, int]:
         rules = [_rule(row) for row in connection.execute(SQL["rules"], {"since": now - schedule.WINDOW})]
         before = {row["id"]: incident(row) for row in connection.execute(SQL["current_incidents"])}
-        troubles = _troubles(connection) if rules else []
+        troubles = read_troubles(connection) if rules else []
         graph = self._graph.read(connection, begun["epoch"])
         sources = sorted(causes.sources_above(troubles, graph))
-        reported = _reported(connection, sources)
+        reported = read_reported(connection, sources)
         found = evaluate(rules, list(before.values()), troubles, graph, reported=reported, now=now, new_id=new_id)
         _write(connection, found.incidents, found.messages, found.digested, now)
         next_at = min(now + LONGEST_PAUSE, found.next_at or now + LONGEST_PAUSE)
@@ -102,7 +102,8 @@ def _rule(row: Row) -> Rule:
     )
 
 
-def _troubles(connection: Connection) -> list[Trouble]:
+def read_troubles(connection: Connection) -> list[Trouble]:
+    """Return everything that is wrong."""
     watched = connection.execute(SQL["watch_troubles"], {"failures": FAILED_LOOKS})
     return [
         *(_trouble(row) for row in connection.execute(SQL["troubles"])),
@@ -173,7 +174,8 @@ def _changed(consumed: Mapping[str, Any], pins: Mapping[str, Any], own: Sequence
     return {asset_id: version for asset_id, version in good.items() if version != pins[asset_id].get("dataVersion")}
 
 
-def _reported(connection: Connection, sources: Sequence[str]) -> dict[str, datetime]:
+def read_reported(connection: Connection, sources: Sequence[str]) -> dict[str, datetime]:
+    """Return when these sources were reported last."""
     if not sources:
         return {}
     return {

@@ -147,11 +147,15 @@ def _closed(graph: Graph, workflows: Iterable[int]) -> set[int]:
     return found
 
 
-def history(connection: Connection, since: datetime) -> dict[str, list[Json]]:
-    """Return the reports and run ends since then, oldest first, the current definitions, and when the first began."""
+def history(connection: Connection, since: datetime, most: int | None = None) -> dict[str, list[Json]]:
+    """Return the reports and run ends since then, oldest first, the current definitions, and when the first began.
+
+    `most`: how many reports, and how many runs.
+    """
+    period = {"since": since, "most": most}
     return {
         "start": connection.execute(SQL["history_start"]).fetchall(),
         "workflows": connection.execute(SQL["history_workflows"]).fetchall(),
-        "reports": connection.execute(SQL["history_reports"], {"since": since}).fetchall(),
-        "runs": connection.execute(SQL["history_runs"], {"since": since}).fetchall(),
+        "reports": connection.execute(SQL["history_reports"], period).fetchall(),
+        "runs": connection.execute(SQL["history_runs"], period).fetchall(),
     }

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from freshline.model.documents.installation import AuditEntry, Process, Token, ValidToken, Webhook, WebhookDelivery
+from freshline.model.documents.overview import Overview
 from freshline.store.alerts.read import AlertReader
 from freshline.store.db.database import Database
 from freshline.store.db.queries import load
@@ -14,6 +16,9 @@ from freshline.store.read.graph_view import GraphView
 from freshline.store.read.partitions import Partitions
 from freshline.store.read.session import ReadSession
 from freshline.store.read.status import SILENT_MS
+
+if TYPE_CHECKING:
+    from freshline.store.read.overview import OverviewReader
 
 
 class InstallationReader:
@@ -25,6 +30,14 @@ class InstallationReader:
         self.alerts = AlertReader(database)
         self._partitions = Partitions()
         self.graph_view = GraphView(database, self._partitions)
+        self._overview: OverviewReader | None = None
+
+    def overview(self) -> Overview:
+        """Return what is not fresh, why, and what changed."""
+        from freshline.store.read.overview import OverviewReader  # noqa: PLC0415 - only the page asks for it
+
+        self._overview = self._overview or OverviewReader(self._database, self._partitions)
+        return self._overview.read()
 
     def workers(self, limit: int = 100, *, stopped: bool = False) -> list[Process]:
         """List registered processes. `live` is false without a recent heartbeat."""

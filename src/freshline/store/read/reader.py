@@ -366,12 +366,12 @@ class Reader(InstallationReader):
             wave = preview.partition_wave(session.connection, asset, key, settings)
         return {"assetId": asset, **(wave or preview.simulated(self.below(asset), asset, key, settings))}
 
-    def history(self, since: datetime) -> dict[str, list[Json]]:
-        """Return `{workflows, reports, runs}` since then, for a replay in the simulation."""
+    def history(self, since: datetime, most: int | None = None) -> dict[str, list[Json]]:
+        """Return `{workflows, reports, runs}` since then, up to `most` of each, for a replay in the simulation."""
         from freshline.store.apply import preview  # noqa: PLC0415 - other reads do not need the definitions
 
         with self._session() as session:
-            return preview.history(session.connection, since)
+            return preview.history(session.connection, since, most)
 
 
 def _about(session: ReadSession, subject: str | None, asset: str | None, partition: str | None) -> Json:

@@ -359,7 +359,7 @@ SELECT min(created_at) AS at FROM workflows WHERE retired_at IS NULL
 SELECT s.asset_id, s.produced_at, s.data_version, s.changed
   FROM snapshots s
  WHERE s.run_id IS NULL AND s.partition_key = '' AND s.produced_at >= %(since)s
- ORDER BY s.produced_at, s.asset_id, s.sequence
+ ORDER BY s.produced_at, s.asset_id, s.sequence LIMIT %(most)s::bigint
 
 -- name: history_runs
 -- purpose: read the duration and result of runs since a time, and whether their outputs changed
@@ -367,7 +367,7 @@ SELECT w.slug, r.status, extract(epoch FROM r.finished_at - r.started_at)::float
        EXISTS (SELECT FROM snapshots s WHERE s.run_id = r.id AND s.changed) AS changed
   FROM runs r JOIN workflows w ON w.id = r.workflow_id
  WHERE r.status IN ('succeeded', 'failed') AND r.started_at >= %(since)s
- ORDER BY r.started_at, r.id
+ ORDER BY r.started_at, r.id LIMIT %(most)s::bigint
 
 -- name: project_names
 -- purpose: list projects, for "did you mean"
