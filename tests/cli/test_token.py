@@ -55,6 +55,19 @@ def test_a_revoked_token_is_worth_nothing(freshline: Freshline, store: Store) ->
     ]
 
 
+def test_a_token_may_read_rows_if_it_is_said(freshline: Freshline) -> None:
+    """With any scope; `admin` always may."""
+    assert "'rows' may read and read rows until" in freshline("token", "create", "rows", "--data").stderr
+    assert freshline.json("token", "create", "plain")["data"] is False
+    freshline("token", "create", "boss", "--scope", "admin")
+    lines = freshline("token", "list").stdout.splitlines()[1:]
+    assert [line.split()[:4] for line in lines] == [
+        ["boss", "admin", "active", "yes"],
+        ["plain", "read", "active", "-"],
+        ["rows", "read", "active", "yes"],
+    ]
+
+
 def test_changes_of_tokens_are_in_the_audit(
     freshline: Freshline, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

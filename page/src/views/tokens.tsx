@@ -92,7 +92,7 @@ function askCreate(secret: Signal<Secret | null>, reload: () => void): void {
       { name: 'name', label: 'Name', type: 'text', required: true, hint: 'Shown in the audit: who or what uses it.' },
       { name: 'scope', label: 'Scope', type: 'select', value: 'read', options: [['read', 'read'], ['operate', 'operate'], ['admin', 'admin']] },
       { name: 'data', label: 'It may read rows of tables', type: 'checkbox', hint: 'A token with the scope admin always may.' },
-      { name: 'expires', label: 'Valid for', type: 'text', value: '90d', hint: 'A duration such as 12h, 30d or 1y.' },
+      { name: 'expires', label: 'Valid for', type: 'text', value: '90d', hint: 'A duration such as 12h, 30d or 8w.' },
     ],
     command: (values) => `freshline token create ${quote(values.name || 'NAME')} --scope ${values.scope ?? 'read'}${values.data === 'yes' ? ' --data' : ''} --expires ${quote(values.expires || '90d')}`,
     act: async (values) => {

@@ -9,9 +9,9 @@ export function Runs({ runs }: { runs: Overview['runs'] }) {
   return (
     <Panel title="Runs" actions={<a href={href(['runs'])}>All runs</a>}>
       <div class="figures">
-        <Figure n={runs.running} text="running" to={href(['runs'], { status: 'running' })} />
-        <Figure n={runs.queued} text="queued" to={href(['runs'], { status: 'queued' })} />
-        <Figure n={runs.failed24h} text="failed in 24 h" bad to={href(['runs'], { status: 'failed', since: '24h' })} />
+        <Figure n={runs.running} text="running" to={href(['runs'], { state: 'running' })} />
+        <Figure n={runs.queued} text="queued" to={href(['runs'], { state: 'queued' })} />
+        <Figure n={runs.failed24h} text="failed in 24 h" bad to={href(['runs'], { state: 'failed', since: '24h' })} />
       </div>
       <p class="quiet">
         In the last day {count(runs.succeeded24h)} succeeded
