@@ -158,7 +158,7 @@ def test_dev_serves_the_api_where_it_is_told(freshline: Freshline, start: Start,
     port = free_port()
     process = start("dev", "--port", str(port))
     wait_until(lambda: f"open http://127.0.0.1:{port} in a browser" in output(tmp_path), 60)
-    assert "<h1>Freshline</h1>" in httpx.get(f"http://127.0.0.1:{port}/", trust_env=False).text
+    assert "<title>Freshline</title>" in httpx.get(f"http://127.0.0.1:{port}/", trust_env=False).text
     other = start("dev", "--port", str(port))
     assert other.wait(60) == 2
     assert f"the API cannot listen on 127.0.0.1 port {port}" in output(tmp_path, 1)

@@ -261,6 +261,7 @@ CREATE TABLE public.api_tokens (
     expires_at timestamp with time zone NOT NULL,
     revoked_at timestamp with time zone,
     used_at timestamp with time zone,
+    data boolean DEFAULT false NOT NULL,
     CONSTRAINT api_tokens_digest_check CHECK ((length(digest) = 32)),
     CONSTRAINT api_tokens_expires_after_creation CHECK ((expires_at > created_at)),
     CONSTRAINT api_tokens_name_check CHECK ((name <> ''::text)),
