@@ -40,6 +40,10 @@ export function duration(ms: number): string {
   return '0s'
 }
 
+/** Return the milliseconds from one time to another; null if one is not known. */
+export const between = (from: string | null, to: string | null): number | null =>
+  from === null || to === null ? null : Math.max(0, Date.parse(to) - Date.parse(from))
+
 /** Return how long ago a time was, or how long it is until then: 5m ago, in 2h. */
 export function relative(iso: string, from: number = now.value): string {
   const off = Date.parse(iso) - from

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from tests.page.views import VIEWS, View
 
 MOST_CLICKS = 3
 SMALLEST = 10_000  # bytes of a picture that shows something
+MOST_SCRIPT = 200_000  # bytes of all scripts, compressed
 
 
 LOOKS = {"dark": {"color_scheme": "dark"}, "phone": {"viewport": PHONE}, "dark phone": DARK_PHONE}
@@ -56,6 +58,55 @@ def test_a_view_shows_its_data_and_command_and_is_the_same_after_a_reload(tour: 
     shows(tour, view)
     assert tour.view == before
     tour.check()
+
+
+CHARTS = {
+    "assets/flights.clean?tab=versions": {
+        "Rows": "2 versions, all 3 rows",
+        "Size": "2 versions, all 2.0 KB",
+        "Run time": "2 succeeded, all 1m",
+    },
+    "workflows/orders-clean": {"Run time": "1 failed, 1m"},
+}
+
+
+@pytest.mark.parametrize("address", CHARTS)
+def test_a_chart_is_drawn_and_says_its_values(tour: Screen, address: str) -> None:
+    """A canvas with a size, its values as text, and above each chart of a view the value under the cursor."""
+    tour.go(address)
+    for label, values in CHARTS[address].items():
+        picture = tour.page.get_by_role("img", name=f"{label}: {values}", exact=True)
+        canvas = picture.locator("canvas")
+        expect(canvas).to_be_visible()
+        assert canvas.evaluate("one => one.width > 200 && one.height > 50")
+        drawn = "one => one.getContext('2d').getImageData(0, 0, one.width, one.height).data.some((byte) => byte > 0)"
+        assert canvas.evaluate(drawn)
+    heads = tour.page.locator(".chart-head")
+    expect(heads).to_contain_text(["last"] * len(CHARTS[address]))
+    tour.page.locator(".u-over").first.hover()
+    expect(heads).to_contain_text(["at "] * len(CHARTS[address]))
+    tour.page.mouse.move(0, 0)
+    expect(heads).to_contain_text(["last"] * len(CHARTS[address]))
+    tour.check()
+
+
+def test_a_view_without_figures_has_no_chart_and_loads_none(site: Site, browsing: Browsing) -> None:
+    """The library comes with the first chart; a source has versions, but no rows that anybody counted."""
+    screen = site.screen(browsing)
+    loaded: list[str] = []
+    screen.page.on("request", lambda request: loaded.append(request.url))
+    screen.open("assets/flights.raw?tab=versions")
+    screen.sees("Over time")
+    screen.settled()
+    expect(screen.page.locator("canvas")).to_have_count(0)
+    assert [one for one in loaded if "chart-plot" in one] == []
+
+
+def test_the_scripts_are_small(page_files: Path) -> None:
+    """All of them together, as they are sent."""
+    sizes = [len(gzip.compress(one.read_bytes())) for one in page_files.rglob("*.js")]
+    assert sizes
+    assert sum(sizes) <= MOST_SCRIPT
 
 
 @pytest.mark.full

@@ -12,6 +12,7 @@ import { askRunWorkflow, canReset } from './workflow/actions'
 import { useWorkflow, type WorkflowData } from './workflow/data'
 import { Definition, place, Versions } from './workflow/definition'
 import { facts, policyOf } from './workflow/policy'
+import { RunTimes } from './workflow/times'
 import { Assets, Steps } from './workflow/steps'
 import './workflow.css'
 
@@ -107,7 +108,7 @@ function Summary({ data }: { data: WorkflowData }) {
           <Empty title="It has not run yet.">
             <p>A run starts when an input changes or an output is missing, if its policy says so. <code>freshline run {quote(workflow.slug)}</code> runs it now.</p>
           </Empty>
-        ) : <Table items={data.runs} columns={RUN_COLUMNS} id={(run) => run.id} label="Last runs" />}
+        ) : <><RunTimes slug={workflow.slug} runs={data.runs} /><Table items={data.runs.slice(0, LISTED)} columns={RUN_COLUMNS} id={(run) => run.id} label="Last runs" /></>}
       </Panel>
     </>
   )
@@ -138,6 +139,9 @@ function Current({ data, policy }: { data: WorkflowData; policy: PolicyStatus })
 
 /** Return a sentence with a capital letter. */
 const sentence = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}`
+
+/** The list has the newest of the runs in the chart. */
+const LISTED = 10
 
 const RUN_COLUMNS: readonly Column<Run>[] = [
   { title: 'Status', cell: (run) => <State of={run.status} /> },

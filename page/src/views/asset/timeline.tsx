@@ -1,4 +1,6 @@
-import { count, visible } from '../../format'
+import { bytes, visible } from '../../format'
+import { Chart } from '../../parts/chart'
+import { drawable, RIGHT, ROWS, SIDE, size, TIME, type Series, type Unit } from '../../parts/chart-figures'
 import { useWidth } from '../../parts/width'
 import { look } from '../../states'
 import { absolute, local } from '../../time'
@@ -10,17 +12,20 @@ export interface Moment {
   readonly at: string
   readonly text: string
   readonly rows: number | null
+  readonly bytes: number | null
+  /** How long the run took, in milliseconds. */
+  readonly took: number | null
   /** The version to compare, if it is one. */
   readonly version: number | null
 }
 
 const LANES = ['changed', 'identical', 'failed'] as const
-const SIDE = 72
 const LANE = 22
-const CHART = 56
+const BYTES = size(bytes)
 
-/** Versions and failures over time, and the number of rows below them. The list beside it says the same. */
-export function Timeline({ moments, chosen, onChoose }: {
+/** Versions and failures over time, and below them how large they are and how long their runs took. The list says the same. */
+export function Timeline({ name, moments, chosen, onChoose }: {
+  name: string
   moments: readonly Moment[]
   chosen: readonly number[]
   onChoose: (version: number) => void
@@ -28,11 +33,10 @@ export function Timeline({ moments, chosen, onChoose }: {
   const { box, width } = useWidth()
   const times = moments.map((one) => Date.parse(one.at))
   const [first, last] = [Math.min(...times), Math.max(...times)]
-  const x = (at: number): number => SIDE + (last === first ? 0.5 : (at - first) / (last - first)) * Math.max(0, width - SIDE - 16)
-  const sized = moments.flatMap((one) => (one.rows === null ? [] : [{ at: Date.parse(one.at), rows: one.rows }]))
-    .sort((a, b) => a.at - b.at)
-  const top = LANES.length * LANE + 8
-  const height = top + (sized.length > 1 ? CHART : 0) + 18
+  const x = (at: number): number => SIDE + (last === first ? 0.5 : (at - first) / (last - first)) * Math.max(0, width - SIDE - RIGHT)
+  const charts = chartsOf(moments)
+  const top = LANES.length * LANE + 2
+  const height = top + (charts.length > 0 ? 0 : 22)
   const said = LANES.map((lane) => `${moments.filter((one) => one.kind === lane).length} ${lane}`).join(', ')
   return (
     <div ref={box} class="timeline">
@@ -48,13 +52,35 @@ export function Timeline({ moments, chosen, onChoose }: {
             <Mark key={one.id} moment={one} x={x(Date.parse(one.at))} y={LANES.indexOf(one.kind) * LANE + 12}
               chosen={one.version !== null && chosen.includes(one.version)} onChoose={onChoose} />
           ))}
-          {sized.length > 1 ? <RowLine points={sized} x={x} top={top} width={width} /> : null}
-          <text class="timeline-label" x={SIDE} y={height - 4}>{local(new Date(first).toISOString())}</text>
-          {last === first ? null : <text class="timeline-label" x={width - 8} y={height - 4} text-anchor="end">{local(new Date(last).toISOString())}</text>}
+          {charts.length > 0 ? null : <text class="timeline-label" x={SIDE} y={height - 4}>{local(new Date(first).toISOString())}</text>}
+          {charts.length > 0 || last === first ? null : <text class="timeline-label" x={width - 8} y={height - 4} text-anchor="end">{local(new Date(last).toISOString())}</text>}
         </svg>
       )}
+      <div class="charts">
+        {charts.map(({ label, unit, series }, index) => (
+          <Chart key={label} label={label} unit={unit} series={series} times={sorted(times)} together={name} clock={index === charts.length - 1} />
+        ))}
+      </div>
     </div>
   )
+}
+
+const sorted = (times: readonly number[]): number[] => [...times].sort((a, b) => a - b)
+
+/** Return the charts for which there are figures. Their times are those of all moments, so that they are below each other. */
+export function chartsOf(moments: readonly Moment[]): { label: string; unit: Unit; series: readonly Series[] }[] {
+  const ordered = [...moments].sort((a, b) => Date.parse(a.at) - Date.parse(b.at))
+  const values = (of: (one: Moment) => number | null): (number | null)[] => ordered.map(of)
+  const versions = ['version', 'versions'] as const
+  const all: { label: string; unit: Unit; series: readonly Series[] }[] = [
+    { label: 'Rows', unit: ROWS, series: [{ name: versions, kind: 'steps', values: values((one) => one.rows) }] },
+    { label: 'Size', unit: BYTES, series: [{ name: versions, kind: 'steps', values: values((one) => one.bytes) }] },
+    { label: 'Run time', unit: TIME, series: [
+      { name: ['succeeded', 'succeeded'], kind: 'line', values: values((one) => (one.kind === 'failed' ? null : one.took)) },
+      { name: ['failed', 'failed'], kind: 'crosses', values: values((one) => (one.kind === 'failed' ? one.took : null)) },
+    ] },
+  ]
+  return all.filter((one) => drawable(one.series))
 }
 
 function Mark({ moment, x, y, chosen, onChoose }: {
@@ -72,26 +98,6 @@ function Mark({ moment, x, y, chosen, onChoose }: {
       <title>{`${visible(moment.text)}, ${absolute(moment.at)}`}</title>
       <rect x="0.5" y="0.5" width="15" height="15" rx="4" />
       <path d={mark} />
-    </g>
-  )
-}
-
-/** The number of rows as steps: it stays the same until the next version. */
-function RowLine({ points, x, top, width }: {
-  points: readonly { at: number; rows: number }[]
-  x: (at: number) => number
-  top: number
-  width: number
-}) {
-  const most = Math.max(1, ...points.map((one) => one.rows))
-  const y = (rows: number): number => top + CHART - 4 - (rows / most) * (CHART - 12)
-  const path = points.map((one, index) => (index === 0 ? `M${x(one.at)} ${y(one.rows)}` : `H${x(one.at)}V${y(one.rows)}`)).join('')
-  return (
-    <g>
-      <text class="timeline-label" x={0} y={top + 12}>rows</text>
-      <text class="timeline-label" x={0} y={top + 28}>{most >= 1_000_000 ? `${(most / 1_000_000).toFixed(1)} M` : count(most)}</text>
-      <line class="timeline-line" x1={SIDE} x2={width - 8} y1={top + CHART - 4} y2={top + CHART - 4} />
-      <path class="timeline-rows" d={path} />
     </g>
   )
 }

@@ -6,6 +6,7 @@ import { Empty, Panel, RunLink, State, Time } from '../../parts/basics'
 import { Version } from '../../parts/evidence'
 import { ListingTable, type Column } from '../../parts/table'
 import { href, route, setQuery } from '../../router'
+import { between } from '../../time'
 import type { Page, Run, Snapshot } from '../../types'
 import { Compare } from './compare'
 import type { AssetData } from './data'
@@ -21,22 +22,22 @@ export function Versions({ data, partition }: { data: AssetData; partition: stri
   const listing = useListing<Snapshot>(
     `assets/${segment(asset.assetId)}/history`, { partitionKey: key }, (one) => String(one.version), { events: concerns, limit: 50 },
   )
-  const failed = useLoad(`failed ${asset.assetId} ${key}`, (stop) => (asset.workflowSlug === null ? Promise.resolve([])
-    : get<Page<Run>>('runs', { asset: asset.assetId, partitionKey: key, status: 'failed', limit: 50 }, stop).then((page) => page.items)), { events: concerns })
+  const runs = useLoad(`runs ${asset.assetId} ${key}`, (stop) => (asset.workflowSlug === null ? Promise.resolve([])
+    : get<Page<Run>>('runs', { asset: asset.assetId, partitionKey: key, limit: 100 }, stop).then((page) => page.items)), { events: concerns })
   const shown = listing.items ?? []
   const pair = chosen(shown)
   const oldest = shown.at(-1)?.producedAt ?? ''
   const moments = [
-    ...shown.map(momentOf),
+    ...shown.map((one) => momentOf(one, runs.data?.find((run) => run.id === one.runId))),
     // Failures before the oldest version that is shown would stretch the picture.
-    ...(failed.data ?? []).filter((run) => !listing.more || (run.finishedAt ?? run.queuedAt) >= oldest).map(failureOf),
+    ...(runs.data ?? []).filter((run) => run.status === 'failed' && (!listing.more || (run.finishedAt ?? run.queuedAt) >= oldest)).map(failureOf),
   ]
   return (
     <>
       <PartitionPicker asset={asset} partition={partition} />
       {moments.length > 1 ? (
         <Panel title="Over time" note="newest on the right">
-          <Timeline moments={moments} chosen={pair.map((one) => one.version)} onChoose={(version) => choose(version, shown)} />
+          <Timeline name={`${asset.assetId}@${key}`} moments={moments} chosen={pair.map((one) => one.version)} onChoose={(version) => choose(version, shown)} />
         </Panel>
       ) : null}
       {pair.length === 2 ? <Compare older={pair[0]!} newer={pair[1]!} /> : null}
@@ -49,16 +50,18 @@ export function Versions({ data, partition }: { data: AssetData; partition: stri
   )
 }
 
-function momentOf(one: Snapshot): Moment {
+function momentOf(one: Snapshot, run: Run | undefined): Moment {
   return {
-    id: `version ${one.version}`, kind: one.changed ? 'changed' : 'identical', at: one.producedAt, rows: one.rows, version: one.version,
+    id: `version ${one.version}`, kind: one.changed ? 'changed' : 'identical', at: one.producedAt, version: one.version,
+    rows: one.rows, bytes: one.bytes, took: run === undefined ? null : between(run.startedAt, run.finishedAt),
     text: `version ${one.version}: ${one.changed ? 'changed' : 'identical'}${one.rows === null ? '' : `, ${count(one.rows)} rows`}`,
   }
 }
 
 function failureOf(run: Run): Moment {
   return {
-    id: run.id, kind: 'failed', at: run.finishedAt ?? run.queuedAt, rows: null, version: null,
+    id: run.id, kind: 'failed', at: run.finishedAt ?? run.queuedAt, version: null,
+    rows: null, bytes: null, took: between(run.startedAt, run.finishedAt),
     text: `run ${short(run.id)} failed: ${(run.error?.message ?? '').split('\n')[0]}`,
   }
 }

@@ -14,7 +14,7 @@ export interface WorkflowData {
   readonly states: Readonly<Record<string, string>>
 }
 
-const RUNS = 10
+const RUNS = 30
 
 /** Read everything about a workflow, and again when something happens to it or to one of its assets. */
 export function useWorkflow(slug: string): Loaded<WorkflowData> {
