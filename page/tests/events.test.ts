@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { conclusionText, fateText } from '../src/parts/conclusion'
 import { eventText } from '../src/parts/event-text'
 import { differences, subjectAt } from '../src/views/audit/changes'
-import { matchingSources, sourceIds } from '../src/views/sources/data'
+import { matchingSources, sourceIds, watchMark, watchText } from '../src/views/sources/data'
 import { webhookState } from '../src/views/webhooks/state'
 import { processState, troubles } from '../src/views/workers/state'
 import type { AuditEntry, Conclusion, EventFate, FreshlineEvent, Watch, Webhook, Worker } from '../src/types'
@@ -72,7 +72,8 @@ describe('the audit', () => {
 })
 
 describe('sources', () => {
-  const watch = (failures: number): Watch => ({ failures, breakerOpenedAt: null, looking: false }) as Watch
+  const watch = (failures: number, more: Partial<Watch> = {}): Watch =>
+    ({ failures, breakerOpenedAt: null, looking: false, lookedAt: '2026-01-05T09:00:00Z', ...more }) as Watch
 
   it('come from the picture of the graph, failing ones first', () => {
     const ids = sourceIds({ nodes: [['b', 0, 0, 'source'], ['x', 1, 0, 'asset'], ['a', 0, 1, 'source'], ['c', 0, 2, 'source']] })
@@ -81,6 +82,19 @@ describe('sources', () => {
     expect(matchingSources(ids, watches, '', '')).toEqual(['c', 'a', 'b'])
     expect(matchingSources(ids, watches, '', 'none')).toEqual(['a'])
     expect(matchingSources(ids, watches, 'B', 'watched')).toEqual(['b'])
+  })
+
+  it.each([
+    ['the last look succeeded', watch(0)],
+    ['it has not looked yet', watch(0, { lookedAt: null })],
+    ['a process looks now', watch(0, { lookedAt: null, looking: true })],
+    ['the last look failed', watch(1, { lookedAt: null })],
+    ['the last 3 looks failed', watch(3)],
+    ['the last look failed', watch(0, { breakerOpenedAt: '2026-01-05T09:00:00Z' })],
+  ])('say of their watcher: %s', (text, one) => {
+    expect(watchText(one)).toBe(text)
+    // What is not known yet is not good.
+    expect(watchMark(one) === 'ok').toBe(text === 'the last look succeeded')
   })
 })
 

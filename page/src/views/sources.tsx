@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals'
 import { get, segment } from '../api'
-import { counted, visible, words } from '../format'
+import { counted, visible } from '../format'
 import { useLoad } from '../load'
 import { Body, Empty, Heading, Panel, State, Time } from '../parts/basics'
 import { Cli } from '../parts/cli'
@@ -12,7 +12,7 @@ import { may } from '../session'
 import type { Asset, Page, Watch } from '../types'
 import { askReport } from './asset/actions'
 import { SourceDetail } from './sources/detail'
-import { matchingSources, modeOf, sourceIds, watchState, type Picture } from './sources/data'
+import { matchingSources, modeOf, sourceIds, watchMark, watchState, watchText, watchedText, type Picture } from './sources/data'
 import './lists.css'
 
 /** The details of this many sources are read at once. */
@@ -101,10 +101,9 @@ function columns(watches: ReadonlyMap<string, Watch>, reload: () => void): reado
 
 function Watcher({ watch }: { watch: Watch | undefined }) {
   if (watch === undefined) return <span class="quiet">none: it is reported</span>
-  const state = watchState(watch)
   return (
     <div>
-      <State of={state === 'failing' ? 'failing' : state === 'looking' ? 'running' : 'ok'} label={state === 'failing' ? `${counted(watch.failures, 'look')} failed` : state === 'looking' ? 'looks now' : `looks at ${visible(words(watch.kind))}`} />
+      <State of={watchMark(watch)} label={watchState(watch) === 'ok' ? `looks at ${watchedText(watch.kind)}` : watchText(watch)} />
       <div class="quiet">next look <Due at={watch.nextAt} />{watch.summary === null ? null : <>; {visible(watch.summary)}</>}</div>
       {watch.lookError === null ? null : <div class="bad">{visible(watch.lookError)}</div>}
       {watch.conflicts.length > 0 ? <div class="warn">{counted(watch.conflicts.length, 'thing is', 'things are')} not delivered</div> : null}

@@ -9,7 +9,7 @@ import { href } from '../../router'
 import { may } from '../../session'
 import type { Asset, Watch } from '../../types'
 import { askReport } from '../asset/actions'
-import { modeOf, watchState } from './data'
+import { modeOf, neverText, watchMark, watchText } from './data'
 import { Deliveries } from './deliveries'
 
 /** One source: its state, its watcher, and its deliveries. */
@@ -79,16 +79,14 @@ function WatchPanel({ id, declared }: { id: string; declared: boolean }) {
 }
 
 function WatchFacts({ watch }: { watch: Watch }) {
-  const state = watchState(watch)
   return (
     <>
       <Facts items={[
-        ['State', <State key="s" of={state === 'failing' ? 'failing' : state === 'looking' ? 'running' : 'ok'}
-          label={state === 'failing' ? `the last ${counted(watch.failures, 'look')} failed` : state === 'looking' ? 'a process looks now' : 'the last look succeeded'} />],
+        ['State', <State key="s" of={watchMark(watch)} label={watchText(watch)} />],
         watch.lookError === null ? null : ['Last error', <span key="e" class="bad">{visible(watch.lookError)}</span>],
         watch.failingSince === null ? null : ['Failing since', <Time key="f" at={watch.failingSince} />],
         watch.breakerOpenedAt === null ? null : ['Breaker', <>open since <Time at={watch.breakerOpenedAt} />: it looks seldom until a look succeeds</>],
-        ['Last look', watch.lookedAt === null ? <span class="quiet">none has succeeded yet</span> : <Time key="l" at={watch.lookedAt} />],
+        ['Last look', watch.lookedAt === null ? <span class="quiet">{neverText(watch)}</span> : <Time key="l" at={watch.lookedAt} />],
         ['Next look', <Due key="n" at={watch.nextAt} />],
         ['What it saw', watch.summary === null ? <span class="quiet">nothing yet</span> : visible(watch.summary)],
         ['Reported', <>{counted(watch.reported, 'time')}{watch.reportedAt === null ? null : <>, last <Time at={watch.reportedAt} /></>}</>],
