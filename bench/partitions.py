@@ -173,7 +173,7 @@ def _workflow(slug: str, consumes: Sequence[dict[str, Any]], partitioning: dict[
         place=Place(f"workflows/{slug}.yaml", 1),
         policy=compile_policy(definition),
         fingerprint=definition_fingerprint(definition),
-        job_fingerprint=job_fingerprint(definition, CODE),
+        job_fingerprint=job_fingerprint(definition, lambda _: CODE),
         code_hash=CODE,
     )
 

@@ -84,7 +84,7 @@ def project(
                 place=Place(f"workflows/{definition.slug}.yaml", 1),
                 policy=compile_policy(definition),
                 fingerprint=definition_fingerprint(definition),
-                job_fingerprint=job_fingerprint(definition, code),
+                job_fingerprint=job_fingerprint(definition, lambda _: code),
                 code_hash=code,
             )
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from textwrap import dedent
 
@@ -47,3 +47,8 @@ def minimal(slug: str = "clean", *, consumes: str = "", produces: str = "") -> s
 
 
 JOBS = {"jobs.py": "def run(ctx):\n    return {}\n"}
+
+
+def always(fingerprint: str) -> Callable[[str], str]:
+    """Return a function that returns this fingerprint for the code of every entry point."""
+    return lambda _: fingerprint

@@ -12,12 +12,14 @@ from freshline.definitions import code
 from freshline.definitions.code import code_hash
 from freshline.definitions.fingerprint import (
     definition_fingerprint,
+    former_fingerprint,
     job_fingerprint,
     needs_code,
     needs_spark,
 )
 from freshline.definitions.schema.workflow import Workflow
 from freshline.errors import DefinitionError
+from tests.definitions.projects import always
 
 SQL: dict[str, Any] = {
     "slug": "w",
@@ -69,7 +71,7 @@ def edited(base: dict[str, Any], path: str, value: Any) -> Workflow:
 def test_edits_of_policy_and_layout_cause_no_run(path: str, value: object) -> None:
     """Policy, freshness, retries, checks, comments and spaces leave the job's fingerprint as it is."""
     base, other = Workflow.model_validate(SQL), edited(SQL, path, value)
-    assert job_fingerprint(base, "code") == job_fingerprint(other, "code")
+    assert job_fingerprint(base, always("code")) == job_fingerprint(other, always("code"))
     assert definition_fingerprint(base) != definition_fingerprint(other)
 
 
@@ -91,23 +93,33 @@ def test_edits_of_policy_and_layout_cause_no_run(path: str, value: object) -> No
 )
 def test_edits_of_the_job_cause_a_run(base: dict[str, Any], path: str, value: object) -> None:
     """SQL, entry point, kind, parameters and consumed assets are what a run computes."""
-    assert job_fingerprint(Workflow.model_validate(base), "c") != job_fingerprint(edited(base, path, value), "c")
+    assert job_fingerprint(Workflow.model_validate(base), always("c")) != job_fingerprint(
+        edited(base, path, value), always("c")
+    )
 
 
 def test_code_counts_only_for_python_jobs() -> None:
     """An edit of the project's Python files concerns Python jobs alone."""
     sql, python = Workflow.model_validate(SQL), Workflow.model_validate(PYTHON)
-    assert job_fingerprint(sql, "c1") == job_fingerprint(sql, "c2")
-    assert job_fingerprint(python, "c1") != job_fingerprint(python, "c2")
+    assert job_fingerprint(sql, always("c1")) == job_fingerprint(sql, always("c2"))
+    assert job_fingerprint(python, always("c1")) != job_fingerprint(python, always("c2"))
     assert [needs_code(sql), needs_code(python)] == [False, True]
     plain = edited(PYTHON, "steps/0/job/kind", "python")
     assert [needs_spark(sql), needs_spark(python), needs_spark(plain)] == [True, True, False]
 
 
+def test_the_method_is_part_of_the_fingerprint_of_code() -> None:
+    """The fingerprint of SQL is that of 0.1; the one of a Python job names its method, and 0.1 had another."""
+    sql, python = Workflow.model_validate(SQL), Workflow.model_validate(PYTHON)
+    assert job_fingerprint(sql, always("c")) == former_fingerprint(sql, "c")
+    assert job_fingerprint(python, always("c")).startswith("2:")
+    assert job_fingerprint(python, always("c")) != former_fingerprint(python, "c")
+
+
 def test_raw_strings_are_left_alone() -> None:
     """In SQL with raw strings every space counts."""
     one, other = (edited(SQL, "steps/0/job/sql", f"SELECT r'\\', '{gap}' FROM i") for gap in (" ", "  "))
-    assert job_fingerprint(one, "") != job_fingerprint(other, "")
+    assert job_fingerprint(one, always("")) != job_fingerprint(other, always(""))
 
 
 def test_the_code_hash_sees_names_and_contents_of_python_files(tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ def test_a_request_names_inputs_without_any_data(tmp_path: Path) -> None:
     step = divided({"partitioning": {"time": "day", "start": "2024-01-01"}}, items)
     partitioned = {"raw": None, "daily": pinned("2024-01-01"), "out": None}
     run = ClaimedRun(
-        *("r", 1, "w", "2024-02-01", 1, 1, {}, {}, {}, {}, {}, {}, "", None, 1000),
+        *("r", 1, "w", "2024-02-01", 1, 1, {}, {}, {}, {}, {}, {}, None, 1000),
         partitioned=partitioned,
     )
     builder = RequestBuilder(run, step, storage_at(str(tmp_path)), {})

@@ -14,7 +14,6 @@ from pathlib import Path, PurePosixPath
 from freshline.errors import DefinitionError, Place
 
 MAX_CODE_FILES = 20_000
-MAX_DIGESTS = 2_000
 MAX_CODE_BYTES = 64 * 1024 * 1024
 SETTLED_S = 2.0  # a file system may give two edits within its clock's resolution the same time
 _NOT_CODE = frozenset({"tests", "__pycache__", "node_modules", "site-packages"})
@@ -35,12 +34,6 @@ class Code:
             digest.update(f"{path}\0{len(content)}\0".encode())
             digest.update(content)
         object.__setattr__(self, "hash", digest.hexdigest())
-
-    def digests(self) -> dict[str, str]:
-        """Return a short digest of each file; nothing above `MAX_DIGESTS` files, because all of them are stored."""
-        if len(self.files) > MAX_DIGESTS:
-            return {}
-        return {path: hashlib.sha256(content).hexdigest()[:16] for path, content in self.files.items()}
 
     def folders(self) -> set[str]:
         """Return all directories that contain code, relative to the root."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from freshline.definitions.import_closure import METHOD
 from freshline.definitions.schema.workflow import Consumes, Produces, SparkSql, Step, Workflow, workflow_json
 from freshline.definitions.steps import partitioning_of, view_name
 from freshline.model.json import Json
@@ -27,12 +28,22 @@ def definition_fingerprint(workflow: Workflow) -> str:
     return _digest(workflow_json(workflow))
 
 
-def job_fingerprint(workflow: Workflow, code_hash: str) -> str:
+def job_fingerprint(workflow: Workflow, code_of: Callable[[str], str]) -> str:
     """Return a hash of what a run computes. Policy and freshness do not change it.
 
     It covers kinds, SQL, entry points, parameters, consumed assets with their views and partitions, the kind of the
-    partitions that are written, and the code if there is a Python job.
+    partitions that are written, and for Python jobs the code. `code_of` returns the fingerprint of what an entry point
+    executes. If there is code, the text names the method, so that another method can be told from another job.
     """
+    partitioned = bool(axes_of(partitioning_of(workflow)))
+    jobs = [_job(step, partitioned=partitioned) | _code(step, code_of) for step in workflow.steps]
+    steps = sorted(json.dumps(job, sort_keys=True) for job in jobs)
+    found = _digest({"steps": steps, "parameters": workflow.parameters, "code": None})
+    return f"{METHOD}:{found}" if needs_code(workflow) else found
+
+
+def former_fingerprint(workflow: Workflow, code_hash: str) -> str:
+    """Return the fingerprint of the same job by the method of 0.1, where every Python file of the project counted."""
     partitioned = bool(axes_of(partitioning_of(workflow)))
     steps = sorted(json.dumps(_job(step, partitioned=partitioned), sort_keys=True) for step in workflow.steps)
     code = code_hash if needs_code(workflow) else None
@@ -75,6 +86,10 @@ def _job(step: Step, *, partitioned: bool) -> Json:
         # Left out of other steps: they keep the fingerprints that they had before there were partitions.
         **({"partitions": partitions} if partitions else {}),
     }
+
+
+def _code(step: Step, code_of: Callable[[str], str]) -> Json:
+    return {} if isinstance(step.job, SparkSql) else {"code": code_of(step.job.entrypoint)}
 
 
 def _partitions(output: Produces) -> tuple[str, str, list[str]]:

@@ -179,7 +179,6 @@ class ClaimedRun:
     inputs: Mapping[str, PinnedInput]
     positions: Mapping[str, Mapping[str, Position]]
     finished_steps: Mapping[str, FinishedStep]
-    job_fingerprint: str
     code_hash: str | None
     lease_ms: int
     sessions: tuple[str, ...] = ()

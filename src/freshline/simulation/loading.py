@@ -96,6 +96,6 @@ def _loaded(draft: Draft[Workflow]) -> LoadedWorkflow:
         place=draft.origin.place(),
         policy=compile_policy(definition),
         fingerprint=definition_fingerprint(definition),
-        job_fingerprint=job_fingerprint(definition, ""),
+        job_fingerprint=job_fingerprint(definition, lambda _: ""),
         code_hash=None,
     )

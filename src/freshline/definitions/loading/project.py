@@ -15,8 +15,9 @@ from pydantic import ValidationError
 
 from freshline.definitions.alerts import alert_warnings
 from freshline.definitions.code import Code, read_code
-from freshline.definitions.fingerprint import definition_fingerprint, job_fingerprint, needs_code
+from freshline.definitions.fingerprint import definition_fingerprint, former_fingerprint, job_fingerprint, needs_code
 from freshline.definitions.loading import document
+from freshline.definitions.loading.job_code import JobCode
 from freshline.definitions.loading.manifest import FILE, read_manifest
 from freshline.definitions.loading.modules import decorated_functions, workflow_origins
 from freshline.definitions.names import view_of
@@ -57,7 +58,11 @@ class Limits:
 
 @dataclass(frozen=True)
 class LoadedWorkflow:
-    """A valid workflow with its place, compiled policy and fingerprints. `reads`: where it consumes each asset."""
+    """A valid workflow with its place, compiled policy and fingerprints.
+
+    `former_fingerprint`: of the same job by the method before. `files`: the Python files that its jobs execute.
+    `reads`: where it consumes each asset.
+    """
 
     definition: Workflow
     place: Place
@@ -65,6 +70,8 @@ class LoadedWorkflow:
     fingerprint: str
     job_fingerprint: str
     code_hash: str | None
+    former_fingerprint: str | None = None
+    files: AbstractSet[str] = frozenset()
     reads: Mapping[str, Place] = field(default_factory=dict)
 
 
@@ -89,7 +96,7 @@ class Project:
     pools: Mapping[str, int] = field(default_factory=dict)
     named: bool = True
     alerts: tuple[AlertRule, ...] = ()
-    code_files: Mapping[str, str] = field(default_factory=dict)  # digests, to say which of them changed
+    code_files: Mapping[str, str] = field(default_factory=dict)  # digests of those that jobs execute
 
     def source_location(self, source: Source) -> Json | None:
         """Return the location of a source with an absolute path or URL; None if it declares no path."""
@@ -137,17 +144,20 @@ def load_project(root: Path, *, strict: bool = False, limits: Limits | None = No
     check_references(workflows, sources, known, findings, strict=strict)
     findings.raise_errors()
     findings.warnings += alert_warnings(manifest.alerts, known, FILE)
+    jobs = JobCode(code, [draft.definition for draft in workflows])
+    findings.warnings += jobs.warnings()
+    loaded = [_loaded(draft, code.hash, jobs) for draft in workflows]
     return Project(
         root=root,
         name=manifest.name,
         code_hash=code.hash,
-        workflows=tuple(sorted((_loaded(d, code.hash) for d in workflows), key=lambda w: w.definition.slug)),
+        workflows=tuple(sorted(loaded, key=lambda one: one.definition.slug)),
         sources=tuple(LoadedSource(d.definition, d.origin.place()) for d in sources),
         warnings=findings.warning_texts(),
         pools=manifest.pools,
         named=manifest.named,
         alerts=manifest.alerts,
-        code_files=code.digests(),
+        code_files=jobs.digests(),
     )
 
 
@@ -306,15 +316,17 @@ def _code(root: Path, findings: Findings) -> Code:
         raise
 
 
-def _loaded(draft: Draft[Workflow], code: str) -> LoadedWorkflow:
+def _loaded(draft: Draft[Workflow], code: str, jobs: JobCode) -> LoadedWorkflow:
     workflow = draft.definition
     return LoadedWorkflow(
         definition=workflow,
         place=draft.origin.place(),
         policy=compile_policy(workflow),
         fingerprint=definition_fingerprint(workflow),
-        job_fingerprint=job_fingerprint(workflow, code),
+        job_fingerprint=job_fingerprint(workflow, jobs.fingerprint),
         code_hash=code if needs_code(workflow) else None,
+        former_fingerprint=former_fingerprint(workflow, code),
+        files=jobs.files(workflow),
         reads={
             item.asset_id: draft.origin.place(("steps", s, "consumes", c))
             for s, step in enumerate(workflow.steps)

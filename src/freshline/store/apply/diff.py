@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, TypedDict
@@ -20,6 +20,7 @@ from freshline.store.alerts.rules import RuleChanges, compare
 from freshline.store.db.database import Row
 
 MOST_FILES = 10
+OTHER_CODE = "code that its jobs do not execute"
 # The parts of a definition that the fingerprint of its jobs covers (docs/semantics.md#R1.2).
 _JOB = re.compile(r"steps(\[\d+\](\.(job|consumes)\b.*)?)?$|parameters\b")
 _SQL = re.compile(r"steps\[(\d+)\]\.job\.sql$")
@@ -63,6 +64,15 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
+class SameJob:
+    """A stored job that did not change, with its fingerprints by the method before and by this one."""
+
+    workflow_id: int
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
 class ApplyPlan:
     """What apply changes. All lists hold slugs or asset ids, in order."""
 
@@ -79,6 +89,7 @@ class ApplyPlan:
     warnings: list[str] = field(default_factory=list)
     alerts: RuleChanges = field(default_factory=RuleChanges)
     partitions: dict[str, str] = field(default_factory=dict)  # what happens to the partitions of assets, in words
+    same_jobs: list[SameJob] = field(default_factory=list)  # jobs whose fingerprint another method computed
 
     @property
     def empty(self) -> bool:
@@ -114,6 +125,7 @@ def make_plan(project: Project, stored: Stored, with_data: AbstractSet[str] = fr
     alerts = compare(project.name, project.alerts, stored.alerts)
     plan = ApplyPlan(project.name, warnings=list(project.warnings), alerts=alerts)
     code = _changed_files(project, stored)
+    plan.same_jobs.extend(_same_jobs(project, stored))
     for loaded in sorted(project.workflows, key=lambda one: one.definition.slug):
         _compare(plan, loaded, stored, code)
     names = sorted(stored.pools.keys() | project.pools.keys())
@@ -140,7 +152,7 @@ def _compare(plan: ApplyPlan, loaded: LoadedWorkflow, stored: Stored, code: Sequ
     row = stored.workflows.get(slug)
     if row is None or row["retired"]:
         plan.added.append(slug)
-    elif row["fingerprint"] == loaded.fingerprint and row["job_fingerprint"] == loaded.job_fingerprint:
+    elif row["fingerprint"] == loaded.fingerprint and _same_job(loaded, row) and row["code_hash"] == loaded.code_hash:
         plan.unchanged.append(slug)
     else:
         plan.changed.append(slug)
@@ -149,17 +161,33 @@ def _compare(plan: ApplyPlan, loaded: LoadedWorkflow, stored: Stored, code: Sequ
 
 def _differences(loaded: LoadedWorkflow, row: StoredWorkflow, code: Sequence[str]) -> list[str]:
     found = sorted(_paths(row["definition"], workflow_json(loaded.definition), ""))
-    return [*found, *code] if row["code_hash"] != loaded.code_hash else found
+    if row["code_hash"] == loaded.code_hash:
+        return found
+    if _same_job(loaded, row):
+        return found or [OTHER_CODE]
+    names = [name for name in code if name in loaded.files]
+    more = len(names) - MOST_FILES
+    files = names if more <= 0 else [*names[:MOST_FILES], f"{more} more Python files"]
+    return [*found, *(files or (["Python code"] if loaded.code_hash else []))]
+
+
+def _same_jobs(project: Project, stored: Stored) -> Iterator[SameJob]:
+    for loaded in project.workflows:
+        row = stored.workflows.get(loaded.definition.slug)
+        if row and row["job_fingerprint"] == loaded.former_fingerprint != loaded.job_fingerprint:
+            yield SameJob(row["id"], row["job_fingerprint"], loaded.job_fingerprint)
+
+
+def _same_job(loaded: LoadedWorkflow, row: StoredWorkflow) -> bool:
+    return row["job_fingerprint"] in {loaded.job_fingerprint, loaded.former_fingerprint}
 
 
 def _changed_files(project: Project, stored: Stored) -> list[str]:
-    """Return the Python files that differ from those of the last apply; a summary if they are not known."""
+    """Return the Python files whose statements differ from those of the last apply; nothing if they are not known."""
     before, after = stored.code_files, project.code_files
-    names = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
-    if not before or not names:
-        return ["Python code"]
-    more = len(names) - MOST_FILES
-    return names if more <= 0 else [*names[:MOST_FILES], f"{more} more Python files"]
+    if before.get("") != after.get(""):
+        return []
+    return sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
 
 
 def job_changes(loaded: LoadedWorkflow, changes: Sequence[str]) -> list[str]:

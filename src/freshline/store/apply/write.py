@@ -39,6 +39,9 @@ def write(
     """
     touched = [stored.workflows[slug]["id"] for slug in (*plan.changed, *plan.added) if slug in stored.workflows]
     retired = [stored.workflows[slug]["id"] for slug in plan.retired]
+    same = Jsonb([asdict(one) for one in plan.same_jobs])
+    renamed = [one.workflow_id for one in plan.same_jobs]
+    connection.execute(SQL["lock_considerations"], {"workflows": touched + retired + renamed})
     # Lock or create, in key order, all rows that the inbox consumer could write at the same time.
     connection.execute(SQL["consider"], {"workflows": touched + retired})
     watches.lock(connection, project)
@@ -52,10 +55,12 @@ def write(
     freshness = declared_freshness(connection, touched + retired)
     wanted = {*plan.added, *plan.changed}
     loaded = [one for one in project.workflows if one.definition.slug in wanted]
+    connection.execute(SQL["rename_jobs"], {"rows": same})
     ids = _save_workflows(connection, project, loaded, stored, plan)
     _save_assets(connection, project, loaded, touched + retired)
     # Before the baseline: data that exists at the first apply is the state to begin with, and not a change of it.
     _report_existing(connection, plan.reported)
+    connection.execute(SQL["rename_succeeded_jobs"], {"rows": same})
     healed = connection.execute(SQL["heal_partitions"], {"workflows": ids}).fetchall()
     connection.execute(SQL["retire_workflows"], {"workflows": retired})
     connection.execute(SQL["mark_reshaped"], {"slugs": reshaped(loaded, stored)})

@@ -62,7 +62,6 @@ def _claimed(connection: Connection, row: Row, members: Sequence[Row], lease_ms:
         **_inputs(connection, row, pins, keys),
         # What a run staged alone is not what its batch computes.
         finished_steps={} if members else _finished_steps(connection, row),
-        job_fingerprint=row["job_fingerprint"],
         code_hash=row["code_hash"],
         lease_ms=lease_ms,
         sessions=_sessions(connection, row),

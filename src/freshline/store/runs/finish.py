@@ -46,7 +46,7 @@ def record_success(
         "workflow": row["workflow_id"],
         "partition": row["partition_key"],
         "consumed_versions": Jsonb(row["pins"]),
-        "fingerprint": run.job_fingerprint,
+        "version": run.version,
         "now": row["now"],
         "cause": row["cause"],
         "mixed": row["mixed"],

@@ -96,6 +96,25 @@ SELECT freshline_id(), freshline_now(), 'workflow.run.canceled', w.slug,
                           'trigger', e.trigger, 'reason', %(reason)s::text)
   FROM ended e JOIN workflows w ON w.id = e.workflow_id
 
+-- name: rename_jobs
+-- purpose: store the fingerprints of jobs that did not change as another method computes them
+WITH same AS (
+    SELECT * FROM jsonb_to_recordset(%(rows)s) AS r (workflow_id bigint, before text, after text)
+), versions AS (
+    UPDATE workflow_versions v SET job_fingerprint = s.after
+      FROM same s WHERE v.workflow_id = s.workflow_id AND v.job_fingerprint = s.before
+)
+UPDATE workflows w SET job_fingerprint = s.after FROM same s WHERE w.id = s.workflow_id
+
+-- name: rename_succeeded_jobs
+-- purpose: do the same where partitions refer to the job of their last success, or to one that was declined
+UPDATE workflow_partitions p
+   SET job_fingerprint = CASE WHEN p.job_fingerprint = s.before THEN s.after ELSE p.job_fingerprint END,
+       declined = CASE WHEN p.declined ->> 'job' = s.before THEN jsonb_set(p.declined, '{job}', to_jsonb(s.after))
+                       ELSE p.declined END
+  FROM jsonb_to_recordset(%(rows)s) AS s (workflow_id bigint, before text, after text)
+ WHERE p.workflow_id = s.workflow_id AND (p.job_fingerprint = s.before OR p.declined ->> 'job' = s.before)
+
 -- name: save_workflows
 -- purpose: store added, changed and re-added workflows; a re-added slug keeps its history
 INSERT INTO workflows AS w (slug, project, version, automatic, policy, job_fingerprint, pool, max_concurrency,
@@ -309,6 +328,10 @@ WITH gone AS (
 DELETE FROM timers t USING gone n
  WHERE (t.asset_id, t.partition_key, t.kind) = (n.asset_id, n.partition_key, n.kind)
    AND (n.forget OR t.expired_at IS NULL)
+
+-- name: lock_considerations
+-- purpose: keep reconcilers away from these workflows until the commit
+SELECT FROM considerations WHERE workflow_id = ANY (%(workflows)s) ORDER BY workflow_id, partition_key FOR UPDATE
 
 -- name: consider
 -- purpose: add considerations for these workflows

@@ -69,7 +69,7 @@ WITH room AS MATERIALIZED (
       FROM claimed c JOIN workflows w ON w.id = c.workflow_id
 )
 SELECT c.id, c.workflow_id, w.slug, c.partition_key, c.version, c.attempt, v.definition, c.parameters, c.trigger,
-       c.pins, v.job_fingerprint, c.code_hash, c.trigger_type, c.batch_most
+       c.pins, c.code_hash, c.trigger_type, c.batch_most
   FROM claimed c
   JOIN workflows w ON w.id = c.workflow_id
   JOIN workflow_versions v ON (v.workflow_id, v.version) = (c.workflow_id, c.version)
@@ -414,7 +414,8 @@ DELETE FROM timers t USING jsonb_to_recordset(%(timers)s) AS n (asset_id text, p
 -- purpose: store the consumed versions in the transaction that publishes the outputs, and reset failures
 INSERT INTO workflow_partitions AS p (workflow_id, partition_key, consumed_versions, job_fingerprint, succeeded_at, success_cause,
                                       cause_repeats, mixed, runs_avoided, accepted, round, epoch)
-VALUES (%(workflow)s, %(partition)s, %(consumed_versions)s, %(fingerprint)s, %(now)s, %(cause)s, 1, %(mixed)s, %(runs_avoided)s,
+VALUES (%(workflow)s, %(partition)s, %(consumed_versions)s,
+        (SELECT v.job_fingerprint FROM workflow_versions v WHERE (v.workflow_id, v.version) = (%(workflow)s, %(version)s)), %(now)s, %(cause)s, 1, %(mixed)s, %(runs_avoided)s,
         %(accepted)s, %(round)s, %(epoch)s)
 ON CONFLICT (workflow_id, partition_key) DO UPDATE
    SET consumed_versions = excluded.consumed_versions, job_fingerprint = excluded.job_fingerprint, succeeded_at = excluded.succeeded_at,
