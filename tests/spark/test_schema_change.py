@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from freshline.errors import CheckError
+from freshline.errors import CheckError, JobError
 from tests.spark.spark_harness import SparkHarness, flow, local_engine
 from tests.store_harness import laboratory
 
@@ -63,3 +63,13 @@ def test_other_values_of_the_same_columns_are_published(harness: SparkHarness) -
     declare(harness, "SELECT IF(id = 0, 2, NULL) AS a, 'y' AS b, named_struct('c', 3) AS s FROM range(1)")
     harness.run("out")
     assert harness.rows("out") == [(2, "y", (3,))]
+
+
+@pytest.mark.parametrize("query", ["SELECT count(*) FROM range(3)", "SELECT struct(id AS `the id`) AS s FROM range(3)"])
+def test_a_name_that_delta_cannot_store_fails_before_anything_is_written(harness: SparkHarness, query: str) -> None:
+    """Such a table would have no log. The error says what to do."""
+    harness.lab.apply(flow("out", query, auto=None))
+    with pytest.raises(JobError, match=r"the name of column '.*' has one of the characters .* no Delta table") as error:
+        harness.run("out")
+    assert ".alias('name')" in (error.value.hint or "")
+    assert len(list((harness.lab.warehouse / "out" / "data").iterdir())) == 1, "there is no file of what was refused"

@@ -17,6 +17,7 @@ from urllib.parse import quote, unquote
 from uuid import NAMESPACE_URL, uuid5
 
 from freshline.errors import WarehouseError
+from freshline.model.column_names import SHOWN, is_storable
 from freshline.model.json import Json
 from freshline.storage.base import Storage
 
@@ -31,7 +32,6 @@ NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _SIMPLE = frozenset(
     "string long integer short byte float double boolean binary date timestamp timestamp_ntz".split()  # noqa: SIM905
 )
-_FORBIDDEN = re.compile(r"[ ,;{}()\n\t=]")
 _NUMBERED = re.compile(r"\d{20}\.")
 _COMMIT = re.compile(r"\d{20}\.json")
 Action = Json  # of the Delta protocol
@@ -85,8 +85,8 @@ def _unsupported(kind: Any, where: str) -> Iterator[str]:
         case {"type": "struct", "fields": fields}:
             for field in fields:
                 name = f"{where}{field['name']}"
-                if _FORBIDDEN.search(field["name"]):
-                    yield f"the name of column {name!r} has one of the characters ' ,;{{}}()=' or a line break"
+                if not is_storable(field["name"]):
+                    yield f"the name of column {name!r} has one of the characters {SHOWN}"
                 yield from _unsupported(field["type"], f"{name}.")
         case {"type": "array", "elementType": element}:
             yield from _unsupported(element, where)

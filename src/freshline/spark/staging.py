@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame, Observation
@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 from freshline.definitions.schema.workflow import DataVersion, Produces, Table
 from freshline.errors import CheckError, JobError
 from freshline.failpoints import hit
+from freshline.model.column_names import SHOWN, is_storable
 from freshline.model.json import Json
 from freshline.model.run import Location, PartitionColumn, PinnedInput, StagedOutput
 from freshline.spark import checks, membership, merging, reading
@@ -187,9 +188,35 @@ def check_declaration(table: DataFrame, staging: Staging) -> None:
                     f"asset {staging.asset_id!r}: {field} names column {name!r}, which the table does not have; "
                     f"its columns are {', '.join(table.columns)}"
                 )
+    _check_names(table.schema, staging)
     check_schema_change(table.schema, staging)
     if staging.extended is not None:
         _check_head(staging, staging.extended)
+
+
+def _check_names(schema: StructType, staging: Staging) -> None:
+    """Raise JobError for a column that a Delta table cannot have: other engines could not read the table."""
+    for name in _names(schema.jsonValue()):
+        if not is_storable(name):
+            raise JobError(
+                f"asset {staging.asset_id!r}: the name of column {name!r} has one of the characters {SHOWN}, which no "
+                "Delta table can have",
+                hint="give it another name: `… AS name` in SQL, `.alias('name')` in Python",
+            )
+
+
+def _names(kind: object) -> Iterator[str]:
+    """Yield the names of all fields of a type, also of those inside structs, arrays and maps."""
+    match kind:
+        case {"type": "struct", "fields": list(fields)}:
+            for field in fields:
+                yield field["name"]
+                yield from _names(field["type"])
+        case {"type": "array", "elementType": element}:
+            yield from _names(element)
+        case {"type": "map", "keyType": key, "valueType": value}:
+            yield from _names(key)
+            yield from _names(value)
 
 
 def _check_head(staging: Staging, head: PinnedInput) -> None:

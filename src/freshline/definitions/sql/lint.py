@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from freshline.definitions.names import view_of
 from freshline.definitions.schema.checks import VIEW
 from freshline.definitions.schema.workflow import Query, SparkSql, Step, Workflow
+from freshline.definitions.sql.columns import unstorable_columns
 from freshline.definitions.sql.relations import Relation, relations
 from freshline.definitions.steps import view_name
 from freshline.definitions.validation.problems import Loc, Problem
@@ -62,6 +63,8 @@ class Text:
 def sql_problems(workflow: Workflow, known: Mapping[str, str]) -> Iterator[Problem]:
     """Yield queries and checks that cannot be parsed or read unknown views, and inputs that no query reads.
 
+    Columns that no Delta table can have are mistakes too: the table would have no log for other engines.
+
     `known`: the views of all assets of the project, in lower case, with their ids.
     """
     for index, step in enumerate(workflow.steps):
@@ -70,10 +73,13 @@ def sql_problems(workflow: Workflow, known: Mapping[str, str]) -> Iterator[Probl
         complete = bool(asked)
         for text in (*asked, *checks):
             try:
-                found = _relations_read(text)
+                statements = _statements(text)
             except SqlError as error:
                 yield text.problem(str(error), error.line)
-                found = None
+                statements = None
+            found = _relations_read(statements) if statements else None
+            if statements and not text.is_check:
+                yield from (text.problem(*one) for one in unstorable_columns(statements[0]))
             yield from _relation_problems(text, found or (), known)
             complete = complete and found is not None
             read |= {one.name.lower() for one in found or () if not one.qualified}
@@ -100,18 +106,18 @@ def _checks(index: int, step: Step) -> Iterator[Text]:
                 yield Text(loc, Query(text), step, is_check=True)
 
 
-def _relations_read(text: Text) -> list[Relation] | None:
-    """Return the distinct tables that a query reads; None if the user turned the check off.
-
-    Raise `SqlError` if the text is not exactly one query.
-    """
+def _statements(text: Text) -> list[Expr]:
+    """Return the query; nothing if the user turned the check off. Raise `SqlError` if it is not exactly one query."""
     if not text.is_check:
         _require_query(text.query.text)
     statements = parsed(text.query.text)
-    if not statements:
-        return None
-    if len(statements) != 1:
+    if len(statements) > 1:
         raise SqlError(f"the SQL has {len(statements)} statements; allowed is one query")
+    return statements
+
+
+def _relations_read(statements: list[Expr]) -> list[Relation]:
+    """Return the distinct tables that a query reads."""
     found = {(one.name.lower(), one.qualified): one for one in reversed(_in_order(statements))}
     return list(reversed(found.values()))
 
