@@ -16,6 +16,7 @@ from freshline.model.documents.decision import Decision
 from freshline.model.documents.event import Event
 from freshline.model.documents.installation import AuditEntry, Process
 from freshline.model.documents.run import Run
+from freshline.model.enums import Reason
 from freshline.model.json import Json
 from freshline.model.state import reference
 
@@ -67,8 +68,10 @@ def cause(run: Run) -> str:
     trigger = run["trigger"]
     if trigger["type"] != "auto-materialize":
         return str(trigger["type"])
-    changed = few_partitions(trigger.get("upstream") or ())
-    return f"{trigger.get('reason')}: {', '.join(changed[:3])}" if changed else str(trigger.get("reason"))
+    reason = trigger.get("reason")
+    # "missing: orders.raw" would read as if the input were missing, and not an output.
+    changed = [] if reason == Reason.MISSING else few_partitions(trigger.get("upstream") or ())
+    return f"{reason}: {', '.join(changed[:3])}" if changed else str(reason)
 
 
 def ending(run: Run) -> str:

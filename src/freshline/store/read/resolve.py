@@ -156,10 +156,14 @@ def subjects(session: ReadSession, subject: str | None, asset_id: str | None) ->
     return [asset_id] if slug is None else [asset_id, slug]
 
 
-def unknown_name(kind: str, name: str, known: Iterable[str]) -> NotFoundError:
-    """Return the error for a name that does not exist, with the most similar known names."""
+def unknown_name(kind: str, name: str, known: Iterable[str], *, listed_by: str | None = None) -> NotFoundError:
+    """Return the error for a name that does not exist, with the most similar known names.
+
+    `listed_by`: the command that lists them, if they are neither assets nor workflows.
+    """
     names = sorted(set(known))
     other = "`freshline status` lists what there is" if names else "nothing is applied yet; `freshline apply` does that"
+    other = f"`{listed_by}` shows them" if listed_by else other
     return NotFoundError(f"{kind} {name!r} does not exist", hint=did_you_mean(name, names, most=3) or other)
 
 
