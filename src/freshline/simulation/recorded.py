@@ -105,4 +105,5 @@ def _notes(catalogue: Catalogue, runs: list[RecordedRun]) -> tuple[str, ...]:
     if not unknown:
         return ()
     have = counted(unknown, "workflow has", "workflows have")
-    return (f"{have} no recorded run: its runs take the median of all, or a minute, and succeed",)
+    whose = "its" if unknown == 1 else "their"
+    return (f"{have} no recorded run: {whose} runs take the median of all, or a minute, and succeed",)
