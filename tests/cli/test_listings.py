@@ -48,6 +48,7 @@ class TestRuns:
         text = freshline("runs").stdout
         for part in (run_id[-8:], "upstream-update: raw", "it broke", "mixed", "superseded", "manual"):
             assert part in text
+        assert "failed mixed, because" in freshline("runs", run_id).stdout
 
     def test_pages_filters_and_emptiness(self, freshline: Freshline, rows: Rows) -> None:
         """Limit, after, status and workflow; no runs are an empty list and a sentence."""

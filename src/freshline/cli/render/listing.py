@@ -46,21 +46,26 @@ class Listing(NamedTuple, Generic[T]):
 
 def run_cells(one: Run) -> Cells:
     """Return the cells of a run."""
-    status = coloured(one["status"])
-    if one["mixed"] or one["mixedUpstream"]:
-        status = Text(status, (" mixed" if one["mixed"] else " mixed upstream", "yellow"))
     tries = f"{one['attempt']}" if one["attempt"] else "-"
     took = between(one["startedAt"], one["finishedAt"])
     return [
         short(one["id"]),
         unit(one),
-        status,
+        status(one),
         cause(one),
         moment(one["queuedAt"]),
         took,
         tries,
         ending(one),
     ]
+
+
+def status(run: Run) -> Text:
+    """Return the status of a run, and whether it may have read a mix of generations."""
+    found = coloured(run["status"])
+    if run["mixed"] or run["mixedUpstream"]:
+        return Text(found, (" mixed" if run["mixed"] else " mixed upstream", "yellow"))
+    return found
 
 
 def cause(run: Run) -> str:

@@ -119,7 +119,7 @@ def _headline(run: Run) -> Text:
     return Text(
         (f"run {run['id']}", "bold"),
         f" of {unit(run)} (version {run['workflowVersion']}) ",
-        output.coloured(run["status"]),
+        listing.status(run),
         f", {_because(run)}, queued {moment(run['queuedAt'])}{ended}{_batch(run)}",
     )
 
