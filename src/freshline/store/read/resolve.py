@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from shlex import quote
 from uuid import UUID
 
 from freshline.errors import NotFoundError, UsageError
@@ -55,7 +56,9 @@ def parse_partition(what: str, partitioning: Json | None, given: PartitionKey) -
         return ""
     known = document.from_json(partitioning)
     if not given:
-        raise UsageError(f"{what} has partitions, and none is named", hint=f"name one: --partition {known.example}")
+        raise UsageError(
+            f"{what} has partitions, and none is named", hint=f"name one: --partition {quote(known.example)}"
+        )
     return known.parse(given)
 
 
