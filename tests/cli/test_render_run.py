@@ -83,7 +83,7 @@ def test_a_run_is_told_in_full(freshline: Freshline, asset: Rows) -> None:
         (
             {"type": "auto-materialize", "reason": "missing", "upstream": [{"assetId": "raw", "from": "1", "to": "2"}]},
             "missing",
-            "because an output was never produced",
+            "started because an output was never produced",
         ),
         (
             {

@@ -25,6 +25,7 @@ Cells = Sequence[str | Text]
 
 LONGEST_ERROR = 100
 LONGEST_VALUE = 40
+MOST_CHANGED = 5
 NO_VALUE = {"", "-"}
 
 
@@ -145,10 +146,23 @@ def change_cells(one: AuditEntry) -> Cells:
 
 def _difference(before: Json | None, after: Json | None) -> str:
     old, new = before or {}, after or {}
-    changed = [name for name in new if old.get(name) != new[name]]
-    if before is None:
-        return "; ".join(f"{name}: {_value(new[name])}" for name in changed)
-    return "; ".join(f"{name}: {_value(old.get(name))} -> {_value(new[name])}" for name in changed)
+    parts = [f"{name}: {_some(value)}" for name, value in new.items() if _is_some(value) and value["count"]]
+    for name, value in new.items():
+        if not _is_some(value) and old.get(name) != value:
+            was = "" if before is None else f"{_value(old.get(name))} -> "
+            parts.append(f"{name}: {was}{_value(value)}")
+    return "; ".join(parts)
+
+
+def _is_some(value: Any) -> bool:
+    return isinstance(value, dict) and value.keys() == {"count", "first"}
+
+
+def _some(value: Json) -> str:
+    """Return `12 (a, b, c, …)` for a number of names and the first of them, as an apply stores them."""
+    shown = value["first"][:MOST_CHANGED]
+    more = ", …" if value["count"] > len(shown) else ""
+    return f"{value['count']:,} ({', '.join(shown)}{more})"
 
 
 def _value(value: Any) -> str:

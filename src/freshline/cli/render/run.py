@@ -20,10 +20,10 @@ from freshline.plural import counted
 LONGEST_VALUE = 100
 BECAUSE: dict[str | None, str] = {  # by the reason of an automatic run, else by the trigger
     "manual": "started by hand",
-    "backfill": "for a backfill",
-    Reason.MISSING: "because an output was never produced",
-    Reason.DEFINITION_CHANGED: "because its definition changed",
-    Reason.EXPIRED: "because its freshness ran out",
+    "backfill": "started for a backfill",
+    Reason.MISSING: "started because an output was never produced",
+    Reason.DEFINITION_CHANGED: "started because its definition changed",
+    Reason.EXPIRED: "started because its freshness ran out",
 }
 MOST_INPUTS = 31  # the days of a month
 INPUTS = ["INPUT", "VERSION", "DATA"]
