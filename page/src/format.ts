@@ -53,6 +53,10 @@ export function few(parts: readonly string[], most = 3): string {
   return list(parts.length <= most ? parts : [...parts.slice(0, most), `${count(parts.length - most)} more`])
 }
 
+/** Return patterns as a text; `*` is everything. */
+export const selection = (patterns: readonly string[], everything: string): string =>
+  (patterns.length === 1 && patterns[0] === '*' ? everything : visible(few(patterns)))
+
 /** Return a word as a shell takes it. Names come from users, and a copied line must do what it shows. */
 export function quote(word: string): string {
   return /^[A-Za-z0-9_@%+=:,./-]+$/.test(word) ? word : `'${visible(word).replaceAll("'", `'\\''`)}'`

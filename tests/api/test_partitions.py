@@ -86,3 +86,9 @@ def test_a_stream_of_a_wrong_key_is_refused(api: Api) -> None:
     """The error is the answer, not the end of the stream."""
     headers = {"Accept": "text/event-stream"}
     assert "'x' is not" in api.get("/events", expect=422, headers=headers, asset="daily", partitionKey="x")["detail"]
+
+
+def test_no_keys_are_not_all_partitions(api: Api) -> None:
+    """A list that came out empty must not compute everything again."""
+    api.post("/backfills/preview", {"assetId": "daily", "keys": []}, expect=422)
+    assert api.post("/backfills/preview", {"assetId": "daily"})["partitions"] == 6

@@ -67,6 +67,13 @@ def test_mistakes_are_explained(freshline: Freshline) -> None:
         assert "canary" not in refused.output
 
 
+def test_an_unknown_alert_says_what_lists_them(freshline: Freshline) -> None:
+    """Whichever command names it. `status` does not list alerts, nor webhooks."""
+    for words in (["show"], ["test"], ["pause"], ["remove"]):
+        assert "`freshline alert list` shows them" in freshline("alert", *words, "nobody", code=1).stderr
+    assert "`freshline webhook list` shows them" in freshline("webhook", "deliveries", "nobody", code=1).stderr
+
+
 def test_a_test_shows_the_result_of_each_address(
     freshline: Freshline, receiver: Receiver, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -125,7 +125,9 @@ def test_a_backfill_is_paused_resumed_and_canceled(lab: Lab, freshline: Freshlin
     assert lab.active("daily") == []
     assert freshline.json("backfill", "resume", made[-8:])["status"] == "active"
     assert "is canceled" in freshline("backfill", "cancel", made, "--kill").stderr
-    assert "is canceled; allowed are" in freshline("backfill", "resume", made, code=1).stderr
+    assert (
+        "is canceled; this needs one that is active or paused" in freshline("backfill", "resume", made, code=1).stderr
+    )
 
 
 @pytest.mark.parametrize(
@@ -137,7 +139,9 @@ def test_a_backfill_is_paused_resumed_and_canceled(lab: Lab, freshline: Freshlin
         ("daily --from January", 2, "'January' is not"),
         ("daily --keys 2025-12-31,2026-01-06", 2, "is after the last"),
         ("daily --keys 2025-12-31 --from 2025-12-30", 2, "use one of them"),
-        ("daily --only failed", 2, "nothing is selected"),
+        ("daily --only failed", 2, "`freshline partitions daily` lists those that exist"),
+        ("daily --from 2026-01-02 --to 2025-12-30", 2, "the range ends before it begins"),
+        ("daily --keys=", 2, "partition key '' is not a day"),
         ("daily --not-before yesterday", 2, "'yesterday' is not a time"),
         ("total --from 2025-12-31", 2, "has no partitions"),
         ("show 5f0c11aa", 1, "backfill '5f0c11aa' does not exist"),
@@ -153,6 +157,29 @@ def test_a_wrong_request_is_an_error_and_stores_nothing(
     yes = [] if asked[0] in {"show", "cancel"} else ["--yes"]
     assert said in freshline("backfill", *asked, *yes, code=code).stderr
     assert lab.everything() == before
+
+
+def test_a_partition_that_cools_down_is_tried_again_at_once(lab: Lab, freshline: Freshline) -> None:
+    """It has not failed for good yet, and it does not have to: the cause of the failure may be gone."""
+    made = freshline.json("backfill", "daily", "--keys", KEYS[0], "--yes")["id"]
+    turn(lab)
+    lab.fail(lab.start_of("daily"))
+    lab.settle()
+    assert lab.active("daily") == []
+    shown = freshline("backfill", "show", made).stdout
+    assert f"`freshline why daily --partition {KEYS[0]}` says what" in shown
+    freshline("backfill", "retry", made)
+    lab.settle()
+    assert lab.active("daily") != []
+
+
+def test_a_proposal_cannot_be_paused(lab: Lab, freshline: Freshline) -> None:
+    """The error says what can be done with it."""
+    flood(lab, "jobs:two")
+    [found] = freshline.json("backfill", "list")
+    error = freshline("backfill", "pause", found["id"], code=1).stderr
+    assert "is proposed; this needs one that is active or paused" in error
+    assert "shows how to approve or deny it" in error
 
 
 def flood(lab: Lab, job: str) -> None:
@@ -192,7 +219,7 @@ def test_a_proposal_is_approved_or_denied(lab: Lab, freshline: Freshline) -> Non
     number = found["id"][-8:]
     assert "revision 7 is named" in freshline("backfill", "deny", number, "--revision", "7", code=1).stderr
     assert "is denied" in freshline("backfill", "deny", number, "--revision", "1").stderr
-    assert "is denied; allowed are proposed" in freshline("backfill", "approve", number, code=1).stderr
+    assert "is denied; this needs one that is proposed" in freshline("backfill", "approve", number, code=1).stderr
     lab.work()
     flood(lab, "jobs:three")
     [again] = freshline.json("backfill", "list")

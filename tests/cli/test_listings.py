@@ -48,6 +48,7 @@ class TestRuns:
         text = freshline("runs").stdout
         for part in (run_id[-8:], "upstream-update: raw", "it broke", "mixed", "superseded", "manual"):
             assert part in text
+        assert "failed mixed, because" in freshline("runs", run_id).stdout
 
     def test_pages_filters_and_emptiness(self, freshline: Freshline, rows: Rows) -> None:
         """Limit, after, status and workflow; no runs are an empty list and a sentence."""
@@ -297,3 +298,19 @@ class TestFollowers:
         assert len(lines) == 1
         if as_json:
             assert "id" in json.loads(lines[0])
+
+
+def test_the_audit_shows_what_an_apply_changed() -> None:
+    """Names, and not the JSON in which they are stored; nothing of what it did not change."""
+    names = [f"w{number}" for number in range(7)]
+    after = {
+        "added": {"count": 70, "first": names},
+        "changed": {"count": 0, "first": []},
+        "retired": {"count": 1, "first": ["old"]},
+        "workflows": 70,
+    }
+    one: Any = {"at": "2026-01-05T09:00:00+00:00", "who": "ci", "what": "apply", "subject": "shop", "after": after}
+    for before, workflows in ((None, "70"), ({"workflows": 1}, "1 -> 70")):
+        one["before"] = before
+        told = f"added: 70 (w0, w1, w2, w3, w4, …); retired: 1 (old); workflows: {workflows}"
+        assert listing.change_cells(one)[-1] == told

@@ -8,6 +8,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from freshline.cli.render.run import output_text
 from tests.cli.conftest import Freshline
 from tests.rows import Rows, ago
 
@@ -73,6 +74,50 @@ def test_a_run_is_told_in_full(freshline: Freshline, asset: Rows) -> None:
     document = freshline.json("runs", run)
     assert document["outputs"][0]["checks"] == [PASSED, WARNED]
     assert [one["try"] for one in document["steps"]] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("trigger", "listed", "headline"),
+    [
+        ({"type": "manual"}, "manual", "started by hand"),
+        (
+            {"type": "auto-materialize", "reason": "missing", "upstream": [{"assetId": "raw", "from": "1", "to": "2"}]},
+            "missing",
+            "started because an output was never produced",
+        ),
+        (
+            {
+                "type": "auto-materialize",
+                "reason": "upstream-update",
+                "upstream": [{"assetId": "raw", "from": "1", "to": "2"}],
+            },
+            "upstream-update: raw",
+            "because upstream-update: raw",
+        ),
+    ],
+)
+def test_the_cause_of_a_run_is_not_taken_for_another(
+    freshline: Freshline, asset: Rows, trigger: dict[str, Any], listed: str, headline: str
+) -> None:
+    """`missing: raw` would say that the input is missing, and the run was made because its output was."""
+    run = asset.run("make", trigger=trigger)
+    row = next(line for line in freshline("runs").stdout.splitlines() if line.startswith(run[-8:]))
+    assert listed in row.split("  ")
+    assert f"{headline}, queued" in freshline("runs", run).stdout
+
+
+@pytest.mark.parametrize(
+    ("made", "text"),
+    [
+        ({"version": 3, "rows": 1204, "changed": True}, "version 3 (1,204 rows)"),
+        ({"version": 3, "rows": None, "changed": True}, "version 3"),
+        ({"version": 3, "rows": None, "changed": False}, "version 3 (unchanged)"),
+        ({"version": 3, "rows": 1, "changed": False}, "version 3 (1 row, unchanged)"),
+    ],
+)
+def test_a_published_version_without_a_table_has_no_rows(made: Any, text: str) -> None:
+    """`run --wait` says nothing of rows where there are none to count."""
+    assert output_text(made) == text
 
 
 def test_a_failed_run_shows_the_lines_of_the_user(freshline: Freshline, asset: Rows) -> None:

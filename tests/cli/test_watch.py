@@ -91,6 +91,8 @@ def test_a_failing_look_is_named_wherever_somebody_asks(watched: Freshline) -> N
     for words in (("watch", "list"), ("watch", "show", "landing.gone"), ("why", "landing.gone"), ("why", "orders")):
         result = watched(*words)
         assert error in " ".join((result.stdout + result.stderr).split()), words
+    assert "last look   none succeeded, failing since " in watched("watch", "show", "landing.gone").stdout
+    assert "none succeeded" in watched("watch", "list").stdout
     assert error in watched("watch", "check", "landing.gone", code=1).stderr
 
 

@@ -175,6 +175,24 @@ def test_what_a_run_did_not_wait_for_and_other_holds_are_told() -> None:
     assert held.endswith("also held by cooling down and debouncing")
 
 
+def test_what_was_denied_is_not_up_to_date_with_its_inputs() -> None:
+    """The partition is stale, and stays so until something else changes or somebody runs it."""
+    found = decided("up-to-date", "skip", {"accepted": True}) | {"partitionKey": "2026-01-04"}
+    told = sentence(found)
+    assert "its changes were denied with a proposal" in told
+    assert "--partition 2026-01-04` runs it anyway" in told
+
+
+def test_many_partitions_that_a_run_did_not_wait_for_are_counted() -> None:
+    """A total may read a year of days of which most wait for an approval."""
+    passed = [
+        {"workflowSlug": "b", "motion": "backfill-proposed", "partitionKey": f"2026-01-{n:02}"} for n in range(1, 21)
+    ]
+    told = sentence(decided("upstream-update", "run", {"inputs": CHANGED, "waitedOut": passed}))
+    assert "workflow 'b@2026-01-03', which is held: backfill proposed and 17 more, so it may read a mix" in told
+    assert "2026-01-04" not in told
+
+
 def test_a_reason_of_a_later_version_is_shown_as_it_is() -> None:
     """An unknown code is told, not hidden."""
     assert sentence(decided("moon-phase", "hold", {})) == "held: moon-phase"

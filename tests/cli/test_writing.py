@@ -351,6 +351,34 @@ class TestRun:
         assert ending in result.stderr
         assert result.stdout == ""
 
+    def test_ctrl_c_leaves_the_run_and_says_so(
+        self, applied: Freshline, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Whoever stops to wait would otherwise think that the run has stopped too."""
+
+        def interrupted(*_: object, **__: object) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(run_module, "_wait", interrupted)
+        applied("report", "shop.raw")
+        said = applied("run", "make-clean", "--wait", code=130).stderr
+        (run,) = store.reader.runs(status="queued")
+        short = run["id"][-8:]
+        assert f"run {short} goes on; `freshline logs {short} -f` follows it" in said
+        assert f"`freshline cancel {short}` stops it" in said
+
+    def test_a_run_that_has_ended_is_not_canceled(self, applied: Freshline, store: Store) -> None:
+        """The answer says so, and not that it is succeeded."""
+        applied("report", "shop.raw")
+        run_id = applied.json("run", "make-clean")["id"]
+        finish = (
+            "UPDATE runs SET status = 'succeeded', started_at = freshline_now(), attempt = 1,"
+            " finished_at = freshline_now() WHERE id = %s"
+        )
+        with store.database.transaction("test") as connection:
+            connection.execute(finish, [run_id])
+        assert f"run {run_id[-8:]} succeeded already; nothing is canceled" in applied("cancel", run_id).stderr
+
     def test_logs(self, applied: Freshline, store: Store) -> None:
         """Lines with their step, as text and as JSON; following ends with the run."""
         applied("report", "shop.raw")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,10 @@ WRONG = {
         ),
     ),
     "{sql: SELECT 1}": (3, "field 'url' is missing"),
+    "{sql: DELETE FROM orders, url: {env: SHOP_DATABASE}}": (
+        4,
+        "'sql' is 'DELETE FROM orders'; allowed are queries, which begin with SELECT, WITH, VALUES",
+    ),
     "{sql: SELECT 1, url: 'postgresql://u:canary@h/d'}": (
         4,
         "takes the name of an environment variable, as in {env: NAME}, and not its value",
@@ -119,6 +124,14 @@ def test_every_kind_is_read_and_stored_without_loss(tmp_path: Path, kind: str) -
     assert source.watch is not None
     assert source.watch.kind == kind
     assert watch_of(watch_json(source.watch)) == source.watch
+
+
+@pytest.mark.parametrize(
+    "query", ["values (1)", "\n  -- the latest\n  select 1", "/* a */ (SELECT 1)", "WITH a AS (SELECT 1) SELECT 2"]
+)
+def test_a_query_may_begin_with_comments_and_parentheses(tmp_path: Path, query: str) -> None:
+    """What a look would run is accepted."""
+    assert loaded(tmp_path, {"sources/a.yaml": f"{SOURCE}{{sql: {json.dumps(query)}, url: {{env: SHOP}}}}"}).sources
 
 
 def test_durations_have_defaults(tmp_path: Path) -> None:

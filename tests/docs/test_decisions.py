@@ -17,6 +17,7 @@ from freshline.decide.motion import MOST_BLOCKERS
 from freshline.model.backfill import Demand
 from freshline.model.documents import decision as documents
 from freshline.model.enums import BLOCKING_HOLDS, ExpiryReason, Outcome, Reason
+from freshline.model.staleness import Staleness
 from freshline.model.state import Head, Input, Pending, Version
 from freshline.store.evaluation.evaluation import failed_evaluation
 from tests.decide.builders import HOUR, Scenario, clock, fresh, given, stale
@@ -64,6 +65,7 @@ SCENARIOS |= {
     "up-to-date": [
         fresh(),
         fresh().active("queued", {"a": "2"}),
+        fresh().redefined().facts(declined=Staleness(job=fresh().redefined().state.job_fingerprint)),
         stale(retain_ms=HOUR).facts(window_ends=clock("07:30")),
     ],
     "policy-off": [stale(automatic=False)],

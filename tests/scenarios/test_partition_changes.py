@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from freshline.errors import DefinitionErrors
+from freshline.store.apply.partition_changes import sentences
 from tests.scenarios.test_partitions import DAYS, HOURS, divided, ran
 from tests.store_harness import Lab, project, workflow
 
@@ -28,6 +29,15 @@ def test_a_longer_range_adds_keys(lab: Lab) -> None:
     assert preview.partitions == ["daily: 2 of 8 partitions would run; 6 up-to-date"]
     lab.apply(longer)
     assert sorted(ran(lab)) == [("daily", "2025-12-28"), ("daily", "2025-12-29")]
+
+
+def test_a_preview_counts_the_newest_of_very_many() -> None:
+    """It says so: an apply must not take long because a workflow has a million minutes."""
+    found = {"minutely": {"run": 1, "input-missing": 9}, "daily": {"run": 1}}
+    assert list(sentences(found, (), 10)) == [
+        "daily: 1 of 1 partition would run",
+        "minutely: 1 of the newest 10 partitions would run; 9 input-missing",
+    ]
 
 
 def test_a_shorter_range_leaves_keys_outside(lab: Lab) -> None:

@@ -81,6 +81,17 @@ def test_a_run_of_one_partition(lab: Lab) -> None:
     assert set(manual["pins"]) == {"raw@2026-01-02T05"}
 
 
+def test_a_suggested_key_of_dimensions_can_be_pasted_into_a_shell(lab: Lab) -> None:
+    """The values of a key are separated by what is a pipe there."""
+    regions = {"dimensions": {"day": DAYS, "region": {"keys": ["eu"]}}}
+    lab.apply(
+        divided("regional", {"regions": None}, regions), sources=({"assetId": "regions", "partitioning": regions},)
+    )
+    with pytest.raises(UsageError) as error:
+        lab.store.operations.request_run("regional")
+    assert error.value.hint == "name one: --partition '2026-01-04|eu'"
+
+
 @pytest.mark.parametrize(
     ("key", "words"),
     [

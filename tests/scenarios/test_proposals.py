@@ -215,6 +215,8 @@ def test_deny_then_new_data(lab: Lab) -> None:
     assert held(lab) == []
     assert status(lab, found["id"]) == "denied"
     assert lab.rows("SELECT 1 FROM workflow_partitions WHERE declined IS NOT NULL AND NOT mixed") == []
+    last = lab.store.reader.decisions(workflow="daily", partition=DAYS[7], limit=1)[0]
+    assert (last["reason"], last["evidence"].get("accepted")) == ("up-to-date", True)
     lab.report("raw", "v2", partition_key=DAYS[7])
     assert ran(lab) == [("daily", DAYS[7])]
     lab.report("rates", "r3")

@@ -84,6 +84,21 @@ def test_what_runs_already_is_assumed_to_be_done(lab: Lab) -> None:
     assert ("total", "") in units(made["runs"])
 
 
+@pytest.mark.parametrize("affects", ["latest", "none"])
+def test_a_change_concerns_the_newest_partition_or_none(affects: str, lab: Lab) -> None:
+    """What is planned of an input that affects only the newest partition is what runs when it changes."""
+    inputs = {"raw": {"require": "any"}, "rates": {"affects": affects}}
+    lab.apply(divided("daily", inputs, DAYS), divided("total", {"daily": None}), sources=(HOURS, {"assetId": "rates"}))
+    lab.report("rates", "r1")
+    for day in ("2026-01-03", "2026-01-04"):
+        lab.report("raw", "v1", partition_key=f"{day}T05")
+    ran(lab)
+    made = planned(lab, "rates")
+    assert units(made["runs"]) == ([("daily", "2026-01-04"), ("total", "")] if affects == "latest" else [])
+    lab.report("rates", "r2")
+    assert sorted(units(made["runs"])) == sorted(ran(lab))
+
+
 def test_a_debounce_and_a_workflow_that_is_not_automatic(lab: Lab) -> None:
     """The one has a time, the other is listed as not running by itself."""
     patient = divided(

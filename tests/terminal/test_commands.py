@@ -90,6 +90,7 @@ def test_apply_asks(deployment: Deployment, size: Size, keys: str, code: int, an
     finally:
         added.unlink()
     assert answer in terminal.text
+    assert "^CAborted" not in terminal.text
     assert ADDED in terminal.text
     assert_readable(terminal, [*NAMES, ADDED])
 

@@ -124,6 +124,7 @@ def test_no_longer_waiting_for_a_run(deployment: Deployment, size: Size, slow_ru
     waiting.wait_for("━")
     waiting.send(CTRL_C)
     assert waiting.end() == INTERRUPTED
+    assert "goes on; `freshline logs " in waiting.text
     assert_readable(waiting, NAMES)
     logs = deployment.terminal("logs", run_id, "-f", size=size)
     logs.wait_for("waiting for the file")

@@ -245,6 +245,23 @@ def test_looks_that_find_nothing_share_their_statements(place: Watching) -> None
     assert place.lab.one("SELECT count(*) FROM deliveries WHERE asset_id = 's1'") == 1
 
 
+def test_a_look_that_ends_at_once_is_recorded_within_a_moment(place: Watching) -> None:
+    """A look without news that ends before its watcher sleeps waits for no deadline, and neither does the next look."""
+    place.apply({"files": "drop/*.csv", "every": "1h"})
+    place.look()
+    place.lab.advance(hours=1)
+    place.watcher._wakeup.clear()
+    place.watcher.run_once()
+    wait_until(lambda: place.watcher._ended.qsize() == 1)
+    assert not place.watcher._wakeup.is_set()
+    waiting = threading.Thread(target=place.watcher._wait, args=(threading.Event(),), daemon=True)
+    waiting.start()
+    waiting.join(10)
+    assert not waiting.is_alive()
+    place.watcher.run_once()
+    assert place.row()["lease_until"] is None
+
+
 def test_a_process_does_not_read_again_what_it_has_stored(place: Watching, monkeypatch: pytest.MonkeyPatch) -> None:
     """The files that a look reports are known to the next one; those that another process reported are read."""
     read: list[str] = []

@@ -14,6 +14,7 @@ from freshline.model.run import ClaimedRun, StagedOutput
 from freshline.services.webhook_sender import WebhookSender, try_out
 from freshline.store.webhooks.subscriptions import RUNS, Webhook
 from freshline.webhooks.openlineage import FACETS, SPEC
+from tests.scenarios.test_partitions import divided
 from tests.store_harness import Lab
 from tests.webhooks.receiver import Receiver
 from tests.webhooks.schemas import violations
@@ -154,3 +155,33 @@ def test_a_run_that_is_not_kept_is_told_without_its_data(lab: Lab, receiver: Rec
     for one in receiver.received:
         assert violations(one.event, EVENT, DOCUMENTS) == []
         assert "authorization" not in one.headers
+
+
+def test_partitions_are_told_with_their_dataset(lab: Lab, receiver: Receiver) -> None:
+    """An asset is one dataset, whatever the number of its partitions, and its version stands for all that were read."""
+    days = {"time": "day", "start": "2026-01-01", "end": "2026-01-03"}
+    source = {"assetId": "raw", "partitioning": days}
+    lab.apply(divided("daily", {"raw": None}, days), divided("total", {"daily": None}), sources=(source,))
+    for key in ("2026-01-01", "2026-01-02"):
+        lab.report("raw", "v1", partition_key=key)
+    lab.store.webhooks.add(Webhook("lineage", receiver.url, b"", "openlineage"))
+    lab.work()
+    lab.store.events.stamp_positions(1000)
+    sender = WebhookSender(lab.store)
+    while sender.run_once():
+        pass
+    ends = [one.event for one in receiver.received if one.event["eventType"] == "COMPLETE"]
+    daily = {
+        one["run"]["facets"]["freshline_partition"]["partitionKey"]: one for one in ends if "daily" in str(one["job"])
+    }
+    assert sorted(daily) == ["2026-01-01", "2026-01-02"]
+    [read], [made] = daily["2026-01-01"]["inputs"], daily["2026-01-01"]["outputs"]
+    assert (read["name"], read["facets"]["freshline_partitions"]["partitionKeys"]) == ("raw", ["2026-01-01"])
+    assert (made["name"], made["facets"]["freshline_partitions"]["partitionKeys"]) == ("daily", ["2026-01-01"])
+    total = [one for one in ends if "total" in str(one["job"])][-1]
+    [read] = total["inputs"]
+    assert read["facets"]["freshline_partitions"]["partitionKeys"] == ["2026-01-01", "2026-01-02"]
+    assert read["facets"]["version"]["datasetVersion"].startswith("partitions:")
+    assert "freshline_partition" not in total["run"]["facets"]
+    for one in receiver.received:
+        assert violations(one.event, EVENT, DOCUMENTS) == []

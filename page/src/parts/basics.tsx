@@ -35,13 +35,17 @@ export function Took({ from, to }: { from: string | null; to: string | null }) {
   return <span class="number">{duration(end - Date.parse(from))}</span>
 }
 
+/** The class of a name: a short one stays on one line, a long one may break. */
+export const nameClass = (name: string): string => (name.length <= 24 ? 'name nowrap' : 'name')
+
 export function AssetLink({ id, partition, tab }: { id: string; partition?: string | null | undefined; tab?: string }) {
   const name = visible(named(id, partition))
-  return <a class="name" href={href(['assets', id], { partition: partition ?? '', tab })}>{name}</a>
+  return <a class={nameClass(name)} href={href(['assets', id], { partition: partition ?? '', tab })}>{name}</a>
 }
 
 export function WorkflowLink({ slug, partition }: { slug: string; partition?: string | null | undefined }) {
-  return <a class="name" href={href(['workflows', slug])}>{visible(named(slug, partition))}</a>
+  const name = visible(named(slug, partition))
+  return <a class={nameClass(name)} href={href(['workflows', slug])}>{name}</a>
 }
 
 export function RunLink({ id }: { id: string | null | undefined }) {

@@ -1,7 +1,7 @@
 import { get } from '../api'
-import { count, few, visible, words } from '../format'
+import { count, few, selection, visible, words } from '../format'
 import { useLoad } from '../load'
-import { Body, Empty, Heading, Panel, State } from '../parts/basics'
+import { Body, Empty, Heading, Panel, State, nameClass } from '../parts/basics'
 import { Cli } from '../parts/cli'
 import { Needs } from '../parts/scope'
 import { Table, type Column } from '../parts/table'
@@ -42,11 +42,11 @@ export function AlertState({ one }: { one: Alert }) {
 }
 
 const COLUMNS: readonly Column<Alert>[] = [
-  { title: 'Rule', cell: (one) => <a class="name" href={href(['alerts'], { alert: one.name })}>{visible(one.name)}</a> },
+  { title: 'Rule', cell: (one) => <a class={nameClass(one.name)} href={href(['alerts'], { alert: one.name })}>{visible(one.name)}</a> },
   { title: 'State', cell: (one) => <AlertState one={one} /> },
   { title: 'Reports', wide: true, cell: (one) => (
     <div>
-      {visible(few(one.on.map(words), 6))} of {visible(few(one.assets))}
+      {visible(few(one.on.map(words), 6))} of {selection(one.assets, 'all assets')}
       {one.trouble === null ? null : <div class="bad">{visible(one.trouble)}</div>}
     </div>
   ) },

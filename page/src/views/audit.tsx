@@ -73,7 +73,7 @@ function Difference({ entry }: { entry: AuditEntry }) {
         <li key={one.name}>
           <span class="quiet">{visible(one.name)}: </span>
           {one.before === null ? null : <><span class="diff-old">{visible(one.before)}</span> → </>}
-          {visible(one.after)}
+          <span class={one.after.length <= 24 ? 'nowrap' : undefined}>{visible(one.after)}</span>
         </li>
       ))}
     </ul>

@@ -98,11 +98,11 @@ function Failures({ found }: { found: BackfillDetail }) {
 function facts(found: BackfillDetail): Parameters<typeof Facts>[0]['items'] {
   const also = [...(found.upstream ? ['what they are computed from'] : []), ...(found.downstream ? ['what is computed from them'] : [])]
   return [
-    ['Requested', <><Time at={found.requestedAt} clock /> by {byWhom(found)}</>],
+    ['Requested', <><Time at={found.requestedAt} clock />{byWhom(found) === '–' ? null : <> by {byWhom(found)}</>}</>],
     ['Partitions', found.only === 'all' ? 'all that are selected' : `those that are ${found.only}`],
-    ['Also', also.length === 0 ? 'nothing above or below' : also.join(', and ')],
+    ['Also computed', also.length === 0 ? 'nothing upstream or downstream' : also.join(', and ')],
     ['At a time', `${counted(found.concurrency, 'run')}${found.batch > 1 ? ` of up to ${found.batch} partitions` : ''}, the ${found.order} first`],
-    ['Quiet hours', found.duringQuietHours ? 'it runs in them too' : 'hold it'],
+    ['Quiet hours', found.duringQuietHours ? 'it runs in them too' : 'they hold it'],
     ['Priority', `${found.priority} among backfills`],
     found.partial ? ['Partial', 'input partitions that are missing or were removed are left out'] : null,
     found.notBefore === null ? null : ['Not before', <Time at={found.notBefore} clock />],

@@ -13,7 +13,7 @@ import './lists.css'
 
 const FILTERS: readonly Filter[] = [
   { name: 'workflow', label: 'Workflow', placeholder: 'its slug' },
-  { name: 'asset', label: 'Asset', placeholder: 'its workflow decides' },
+  { name: 'asset', label: 'Asset', placeholder: 'its output' },
   { name: 'partition', label: 'Partition', placeholder: '2024-01-31' },
   { name: 'outcome', label: 'Outcome', options: [['', 'any'], ['run', 'run'], ['hold', 'held'], ['skip', 'nothing to do'], ['error', 'error']] },
   { name: 'reason', label: 'Reason', options: [['', 'any'], ...REASON_NAMES.map((one) => [one, words(one)] as const)] },

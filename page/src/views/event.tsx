@@ -20,7 +20,7 @@ export default function EventView() {
   const gone = event.error instanceof Problem && event.error.status === 404 && event.data === null
   return (
     <>
-      <Heading kind="Event" title={event.data?.type ?? short(id)}
+      <Heading kind="event" title={event.data?.type ?? short(id)}
         aside={event.data === null ? undefined : <span class="id">{event.data.position ?? 'not numbered yet'}</span>} />
       {gone ? (
         <Empty title="There is no such event.">

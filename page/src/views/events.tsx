@@ -1,7 +1,7 @@
 import { useListing } from '../listing'
 import { any } from '../load'
 import { quote, visible } from '../format'
-import { Empty, Heading, RunLink, Time } from '../parts/basics'
+import { Empty, Heading, RunLink, Time, nameClass } from '../parts/basics'
 import { Cli } from '../parts/cli'
 import { EVENT_TYPES, eventSubject, eventText } from '../parts/event-text'
 import { Filters, PERIODS, usePeriod, type Filter } from '../parts/filters'
@@ -13,8 +13,8 @@ import './lists.css'
 
 const FILTERS: readonly Filter[] = [
   { name: 'type', label: 'Type', options: EVENT_TYPES },
-  { name: 'subject', label: 'Subject', placeholder: 'an asset or a workflow' },
-  { name: 'asset', label: 'About', placeholder: 'an asset or its workflow' },
+  { name: 'subject', label: 'Subject', placeholder: 'its name' },
+  { name: 'asset', label: 'About', placeholder: 'an asset' },
   { name: 'since', label: 'In', options: PERIODS },
 ]
 
@@ -70,7 +70,8 @@ export function Subject({ event }: { event: FreshlineEvent }) {
   const partition = typeof key === 'string' ? key : ''
   const asset = event.type.startsWith('asset.') || event.type.startsWith('backfill.')
   const address = asset ? href(['assets', event.subject], { partition }) : href(['workflows', event.subject])
-  return <a class="name" href={address}>{visible(eventSubject(event))}</a>
+  const name = visible(eventSubject(event))
+  return <a class={nameClass(name)} href={address}>{name}</a>
 }
 
 function eventsCommand(query: Readonly<Record<string, string>>): string {

@@ -31,18 +31,18 @@ export default function RunView() {
   const run = loaded.data
   active.value = run === null || run.status === 'queued' || run.status === 'running'
   if (run === null) {
-    if (loaded.error === null) return <><Heading kind="Run" title={short(id)} /><Skeleton lines={8} /></>
+    if (loaded.error === null) return <><Heading kind="run" title={short(id)} /><Skeleton lines={8} /></>
     const gone = loaded.error instanceof Problem && loaded.error.status === 404
     return (
       <>
-        <Heading kind="Run" title={short(id)} />
+        <Heading kind="run" title={short(id)} />
         {gone ? <NotFound /> : <Failed error={loaded.error} retry={loaded.reload} />}
       </>
     )
   }
   return (
     <>
-      <Heading kind="Run" title={named(run.workflowSlug, run.partitionKey)}
+      <Heading kind="run" title={named(run.workflowSlug, run.partitionKey)}
         aside={<><State of={run.status} /><span class="id" title={run.id}>{short(run.id)}</span></>}
         actions={<Actions run={run} changed={loaded.reload} />} />
       {loaded.error === null ? null : <Failed error={loaded.error} retry={loaded.reload} />}

@@ -2,7 +2,7 @@ import { useSignal } from '@preact/signals'
 import { get, segment } from '../api'
 import { counted, visible } from '../format'
 import { useLoad } from '../load'
-import { Body, Empty, Heading, Panel, State, Time } from '../parts/basics'
+import { Body, Empty, Heading, Panel, State, nameClass } from '../parts/basics'
 import { Cli } from '../parts/cli'
 import { Due } from '../parts/due'
 import { Filters, type Filter } from '../parts/filters'
@@ -12,6 +12,7 @@ import { may } from '../session'
 import type { Asset, Page, Watch } from '../types'
 import { askReport } from './asset/actions'
 import { SourceDetail } from './sources/detail'
+import { LastChange } from './sources/change'
 import { matchingSources, modeOf, sourceIds, watchMark, watchState, watchText, watchedText, type Picture } from './sources/data'
 import './lists.css'
 
@@ -87,10 +88,10 @@ function Found({ known }: { known: Known }) {
 
 function columns(watches: ReadonlyMap<string, Watch>, reload: () => void): readonly Column<Asset>[] {
   return [
-    { title: 'Source', cell: (one) => <a class="name" href={href(['sources'], { source: one.assetId })}>{visible(one.assetId)}</a> },
+    { title: 'Source', cell: (one) => <a class={nameClass(one.assetId)} href={href(['sources'], { source: one.assetId })}>{visible(one.assetId)}</a> },
     { title: 'State', cell: (one) => <State of={one.state} /> },
     { title: 'Mode', extra: true, cell: (one) => modeOf(one) },
-    { title: 'Last change', cell: (one) => (one.producedAt === null ? <span class="quiet">never reported</span> : <Time at={one.producedAt} />) },
+    { title: 'Last change', cell: (one) => <LastChange asset={one} /> },
     { title: 'Watcher', wide: true, cell: (one) => <Watcher watch={watches.get(one.assetId)} /> },
     { title: 'Read by', extra: true, number: true, cell: (one) => one.consumedBy.length },
     ...(may('operate') ? [{ title: 'Action', cell: (one: Asset) => (

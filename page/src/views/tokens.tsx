@@ -63,6 +63,10 @@ const SCOPES: Readonly<Record<string, string>> = {
   read: 'reads everything but rows', operate: 'also reports, runs, cancels and pauses', admin: 'may do everything',
 }
 
+/** Return what a token allows. */
+export const allowed = (one: Pick<Token, 'scope' | 'data'>): string =>
+  (one.scope === 'read' && one.data ? 'reads everything, with rows' : `${SCOPES[one.scope] ?? ''}${one.data && one.scope !== 'admin' ? '; reads rows too' : ''}`)
+
 const columns = (reload: () => void): readonly Column<Token>[] => [
   { title: 'Name', cell: (one) => <span class="name">{visible(one.name)}</span> },
   { title: 'State', cell: (one) => {
@@ -70,7 +74,7 @@ const columns = (reload: () => void): readonly Column<Token>[] => [
     return <State of={state} label={label} />
   } },
   { title: 'Scope', wide: true, cell: (one) => (
-    <div>{one.scope}{one.data ? ' and data' : ''} <span class="quiet">{SCOPES[one.scope] ?? ''}{one.data ? '; and rows' : ''}</span></div>
+    <div>{one.scope}{one.data ? ' and data' : ''} <span class="quiet">{allowed(one)}</span></div>
   ) },
   { title: 'Used', cell: (one) => (one.usedAt === null ? <span class="quiet">never</span> : <Time at={one.usedAt} />) },
   { title: 'Created', extra: true, cell: (one) => <Time at={one.createdAt} /> },

@@ -1,8 +1,8 @@
 import { useSignal } from '@preact/signals'
 import { get } from '../api'
-import { count, few, firstLine, logText, visible } from '../format'
+import { count, counted, few, firstLine, logText, selection, visible } from '../format'
 import { useLoad } from '../load'
-import { Body, Empty, Heading, Panel, State, Time } from '../parts/basics'
+import { Body, Empty, Heading, Panel, State, Time, nameClass } from '../parts/basics'
 import { Cli } from '../parts/cli'
 import { Needs } from '../parts/scope'
 import { SecretOnce, type Secret } from '../parts/secret'
@@ -42,11 +42,11 @@ function Webhooks() {
 
 function note(items: readonly Webhook[]): string | undefined {
   const dead = items.reduce((sum, one) => sum + one.dead, 0)
-  return dead > 0 ? `${count(dead)} dead letters` : undefined
+  return dead > 0 ? counted(dead, 'dead letter') : undefined
 }
 
 const COLUMNS: readonly Column<Webhook>[] = [
-  { title: 'Name', cell: (one) => <a class="name" href={href(['webhooks'], { webhook: one.name })}>{visible(one.name)}</a> },
+  { title: 'Name', cell: (one) => <a class={nameClass(one.name)} href={href(['webhooks'], { webhook: one.name })}>{visible(one.name)}</a> },
   { title: 'State', cell: (one) => {
     const { state, label } = webhookState(one)
     return <State of={state} label={label} />
@@ -57,8 +57,8 @@ const COLUMNS: readonly Column<Webhook>[] = [
       {one.trouble === null ? null : <div class="bad">{logText(firstLine(one.trouble))}</div>}
     </div>
   ) },
-  { title: 'Events', extra: true, cell: (one) => <span>{visible(few(one.types))} about {visible(few(one.assets))}</span> },
-  { title: 'Delivered', number: true, cell: (one) => <div>{count(one.delivered)}<div class="quiet"><Time at={one.deliveredAt} /></div></div> },
+  { title: 'Events', extra: true, cell: (one) => <span class={few([...one.types, ...one.assets]).length <= 32 ? 'nowrap' : undefined}>{selection(one.types, 'all events')}{selection(one.assets, '') === '' ? null : <> of {selection(one.assets, '')}</>}</span> },
+  { title: 'Delivered', number: true, cell: (one) => <div>{count(one.delivered)}{one.deliveredAt === null ? null : <div class="quiet"><Time at={one.deliveredAt} /></div>}</div> },
   { title: 'Waiting', number: true, cell: (one) => count(one.waiting) },
   { title: 'Dead', number: true, cell: (one) => (one.dead > 0 ? <strong class="bad">{count(one.dead)}</strong> : '0') },
 ]

@@ -78,7 +78,7 @@ const COLUMNS: readonly Column<Worker>[] = [
   { title: 'State', cell: (one) => <State of={processState(one)} /> },
   { title: 'Where', cell: (one) => <span class="nowrap">{visible(one.host)}:{one.pid}</span> },
   { title: 'Project', extra: true, cell: (one) => (one.project === null ? <span class="quiet">–</span> : visible(one.project)) },
-  { title: 'Runs', wide: true, cell: (one) => <Running one={one} /> },
+  { title: 'Details', wide: true, cell: (one) => <Running one={one} /> },
   { title: 'Started', extra: true, cell: (one) => <Time at={one.startedAt} /> },
   { title: 'Last sign', cell: (one) => <Time at={one.stoppedAt ?? one.seenAt} /> },
 ]
@@ -86,6 +86,7 @@ const COLUMNS: readonly Column<Worker>[] = [
 function Running({ one }: { one: Worker }) {
   const slots = typeof one.info.slots === 'number' ? one.info.slots : null
   const address = typeof one.info.address === 'string' ? one.info.address : null
+  if (slots === null && address === null && one.runs.length === 0 && troubles(one).length === 0) return <span class="quiet">–</span>
   return (
     <div>
       {slots === null || processState(one) === 'stopped' ? null : <span class="quiet">{one.runs.length} of {counted(slots, 'slot')}</span>}

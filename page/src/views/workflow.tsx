@@ -102,7 +102,6 @@ function Summary({ data }: { data: WorkflowData }) {
         </Panel>
       </div>
       <Assets policy={policy} states={data.states} />
-      <Steps definition={workflow.definition} />
       <Panel title="Last runs" actions={<a href={href(['runs'], { workflow: workflow.slug })}>All its runs</a>}>
         {data.runs.length === 0 ? (
           <Empty title="It has not run yet.">
@@ -110,6 +109,7 @@ function Summary({ data }: { data: WorkflowData }) {
           </Empty>
         ) : <><RunTimes slug={workflow.slug} runs={data.runs} /><Table items={data.runs.slice(0, LISTED)} columns={RUN_COLUMNS} id={(run) => run.id} label="Last runs" /></>}
       </Panel>
+      <Steps definition={workflow.definition} />
     </>
   )
 }
@@ -147,7 +147,7 @@ const RUN_COLUMNS: readonly Column<Run>[] = [
   { title: 'Status', cell: (run) => <State of={run.status} /> },
   { title: 'Run', cell: (run) => <RunLink id={run.id} /> },
   { title: 'Cause', cell: (run) => words(run.trigger.reason ?? run.trigger.type), wide: true },
-  { title: 'Partition', cell: (run) => (run.partitionKey === '' ? <span class="quiet">–</span> : visible(run.partitionKey)), extra: true },
+  { title: 'Partition', cell: (run) => (run.partitionKey === '' ? <span class="quiet">–</span> : <span class={run.partitionKey.length <= 24 ? 'nowrap' : undefined}>{visible(run.partitionKey)}</span>), extra: true },
   { title: 'Queued', cell: (run) => <Time at={run.queuedAt} /> },
   { title: 'Took', cell: (run) => <Took from={run.startedAt} to={run.finishedAt} />, number: true },
   { title: 'Version', cell: (run) => run.workflowVersion, number: true, extra: true },

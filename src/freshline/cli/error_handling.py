@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import traceback
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
@@ -29,9 +30,11 @@ def errors_reported(ctx: click.Context) -> Iterator[None]:
     except (click.ClickException, click.exceptions.Exit, BrokenPipeError):
         raise
     except click.Abort:  # Ctrl-C or the end of the input at a prompt
+        _end_line()
         _print("Aborted: nothing was changed.")
         ctx.exit(INTERRUPTED)
     except KeyboardInterrupt:
+        _end_line()
         ctx.exit(INTERRUPTED)
     except FreshlineError as error:
         _print_traceback(ctx)
@@ -62,13 +65,20 @@ def _print_usage_error(error: click.UsageError) -> None:
         if help_option := error.ctx.help_option_names[-1:]:
             click.echo(f"Try '{error.ctx.command_path} {help_option[0]}' for help.\n", err=True)
     missing = isinstance(error, click.exceptions.NoArgsIsHelpError)  # its message is the whole help
-    _print(f"Error: {_command_missing(error.ctx) if missing else error.format_message()}")
+    text = _command_missing(error.ctx) if missing else error.format_message()
+    _print(f"Error: {text.replace('a valid integer range', 'a whole number')}")
 
 
 def _command_missing(ctx: click.Context | None) -> str:
     group = ctx.command if ctx else None
     names = ", ".join(group.list_commands(ctx)) if ctx and isinstance(group, click.Group) else ""
     return f"a command is missing{f'; known are {names}' if names else ''}"
+
+
+def _end_line() -> None:
+    """Begin a new line: the terminal shows `^C` in the one where the cursor is."""
+    if sys.stderr.isatty():
+        click.echo(err=True)
 
 
 def _print_traceback(ctx: click.Context) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from freshline.decide.motion import Walk
@@ -89,6 +89,15 @@ def _is_declined(state: State, *, missing: bool = False) -> bool:
     """Return whether a user denied to run the current job; `missing`: also to make the outputs that are missing."""
     declined = state.declined
     return declined is not None and declined.job == state.job_fingerprint and (declined.missing or not missing)
+
+
+def is_accepted(policy: Policy, state: State) -> bool:
+    """Return whether a partition without a cause has one that a denial accepted (docs/semantics.md#R14.9)."""
+    return state.declined is not None and find_cause(policy, _undeclined(state)) is not None
+
+
+def _undeclined(state: State) -> State:
+    return replace(state, declined=None, inputs=tuple(replace(one, accepted=None) for one in state.inputs))
 
 
 def changed_triggers(policy: Policy, state: State) -> list[Input]:

@@ -16,6 +16,7 @@ from freshline.decide.causes import (
     changed_triggers,
     demanded,
     find_cause,
+    is_accepted,
     origin_of,
     staleness_of,
     triggers,
@@ -143,6 +144,8 @@ def _input_missing(policy: Policy, state: State, cause: Cause | None, now: datet
 
 def _up_to_date(policy: Policy, state: State) -> Decision:
     evidence = _evidence(policy, state, None)
+    if is_accepted(policy, state):
+        evidence["accepted"] = True
     superseded = _replaceable(state)
     if superseded is not None:
         evidence["superseded"] = superseded

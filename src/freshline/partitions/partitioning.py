@@ -143,9 +143,9 @@ class Partitioning(ABC):
         """Raise `PartitionKeyError` if the window of a defined key has not begun: nobody can have its data."""
         window = self.window(key)
         if window is not None and window.begins > now:
-            begins = iso(window.begins)
+            begins, there = iso(window.begins), iso(now.replace(microsecond=0))
             raise PartitionKeyError(
-                f"partition {shown(key)} has not begun: its window begins at {begins}, and it is {iso(now)}",
+                f"partition {shown(key)} has not begun: its window begins at {begins}, and it is {there}",
                 hint="check the key and its time zone",
             )
 

@@ -75,6 +75,7 @@ class Watcher(DueService):
         self._seen: dict[str, SeenFiles] = {}
         self._claimed_at = -BATCH_S
         self._wakes_at = 0.0  # when the next round comes by itself
+        self._records_at: float | None = None  # when looks that ended are recorded, if none of them wakes this service
         self._refreshed = -REFRESH_S
         self._refresh = threading.Event()
 
@@ -96,7 +97,9 @@ class Watcher(DueService):
             times += [BUSY_HINT_S] if self.notifications.pending else []
         self._wakes_at = now + min(times, default=self.poll_s)
         # After the assignment: a look that ends from now on sees it.
-        times += [] if self._ended.empty() else [BATCH_S]
+        if not self._ended.empty():
+            self._records_at = now + BATCH_S if self._records_at is None else self._records_at
+            times.append(self._records_at - now)
         return min(times, default=None)
 
     def refresh(self) -> None:
@@ -203,6 +206,7 @@ class Watcher(DueService):
             memory.load(stored, watch.revision + 1)
 
     def _record(self) -> None:
+        self._records_at = None
         quiet: list[Running] = []
         while True:
             try:

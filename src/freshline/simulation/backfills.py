@@ -105,11 +105,17 @@ class Backfills:
         self._note(found)
 
     def retry(self, backfill_id: str) -> int:
-        """Try the failed and refused partitions again, without their cooldowns, and return how many."""
+        """Try the failed and refused partitions again, without their cooldowns, and return how many.
+
+        Those that failed and wait for their next run are among them.
+        """
         allowed = (BackfillStatus.ACTIVE, BackfillStatus.PAUSED, BackfillStatus.FINISHED)
         found = self._changing(backfill_id, *allowed)
         badly = {PartitionState.FAILED, PartitionState.REFUSED}
         again = [number for number, state in found.states.items() if state in badly]
+        again += [
+            number for number, state in found.states.items() if state is PartitionState.OPEN and self._failed(number)
+        ]
         self._reset(again)
         found.states |= dict.fromkeys(again, PartitionState.OPEN)
         if again and found.status is BackfillStatus.FINISHED:
@@ -274,6 +280,9 @@ class Backfills:
     def _reset(self, members: Iterable[int]) -> None:
         for number in members:
             self._simulator.workflow_state(number).reset()
+
+    def _failed(self, number: int) -> bool:
+        return self._simulator.workflow_state(number).failures.count > 0
 
     def _demands(self, found: Backfill, number: int) -> bool:
         return found.is_open and found.states.get(number) is PartitionState.OPEN

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from freshline.definitions.loading.project import LoadedWorkflow
+from freshline.definitions.steps import partitioning_of
 from freshline.duration import in_words
 from freshline.errors import DefinitionError, DefinitionErrors, UsageError
 from freshline.model.json import Json
@@ -50,6 +51,7 @@ def recorded(
     seed: int,
 ) -> Scenario:
     """Make a scenario of `Reader.history` and the applied workflows."""
+    workflows = tuple(workflows)
     current = Catalogue.of(workflows, settings)
     reports = _reports(past["reports"])
     began = past["start"][0]["at"] or end
@@ -61,7 +63,7 @@ def recorded(
         end,
         len(reports),
         f"in the last {in_words(length.total_seconds())}",
-        (*_shortened(length, end - start), *_notes(current, runs)),
+        (*_shortened(length, end - start), *_notes(current, runs), *partition_notes(workflows)),
         lambda _catalogue: reports,
         lambda: recorded_jobs(runs, seed),
     )
@@ -105,4 +107,14 @@ def _notes(catalogue: Catalogue, runs: list[RecordedRun]) -> tuple[str, ...]:
     if not unknown:
         return ()
     have = counted(unknown, "workflow has", "workflows have")
-    return (f"{have} no recorded run: its runs take the median of all, or a minute, and succeed",)
+    whose = "its" if unknown == 1 else "their"
+    return (f"{have} no recorded run: {whose} runs take the median of all, or a minute, and succeed",)
+
+
+def partition_notes(workflows: Iterable[LoadedWorkflow]) -> tuple[str, ...]:
+    """Return what is left out of a simulation of workflows with partitions."""
+    count = sum(1 for one in workflows if partitioning_of(one.definition).columns)
+    if not count:
+        return ()
+    have = counted(count, "workflow has", "workflows have")
+    return (f"{have} partitions: each is simulated as one unit, and reports of partitions are left out",)

@@ -53,6 +53,7 @@ class _Sight:
     listing: Listing
     memory: SeenFiles
     context: LookContext
+    partial: bool = False  # only files that were closed or moved in are examined
     matching: int = 0
     empty: int = 0
     unmarked: int = 0
@@ -111,10 +112,15 @@ class _Sight:
 
     def sentence(self, new: int) -> str:
         """Return the summary."""
-        if not self.matching:
+        if self.partial:
+            files = f"{counted(self.matching, 'file')} {'was' if self.matching == 1 else 'were'} closed or moved in"
+            parts = [f"{files}, {_are(new)} new"] if self.matching else ["What was closed or moved in is gone"]
+        elif not self.matching:
             others = f"; there are others, such as {self.listing.others[0]!r}" if self.listing.others else ""
             return f"No file matches {self.spec.files!r}{others}."
-        parts = [f"{counted(self.matching, 'file')} {'matches' if self.matching == 1 else 'match'}, {_are(new)} new"]
+        else:
+            match = "matches" if self.matching == 1 else "match"
+            parts = [f"{counted(self.matching, 'file')} {match}, {_are(new)} new"]
         if self.written:
             parts.append(f"{_are(self.written)} not complete yet")
         if self.unmarked:
@@ -133,6 +139,7 @@ def _append(sight: _Sight, position: Json | None) -> Look:
     if position is None and sight.spec.existing == "ignore":
         return _ignored(sight)
     partial = sight.context.closed is not None and position is not None and sight.spec.marker is None
+    sight.partial = partial
     left = _backlog(sight)
     new, changed = _closed(sight) if partial else (list[Candidate](), list[Candidate]())
     if left:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from freshline.definitions.schema.watch import SqlWatch
+from freshline.definitions.schema.watch import QUERIES, SqlWatch
 from freshline.model.json import Json
 from freshline.watching.look import Look, LookContext, LookError, Mode, masked, missing_extra
 from freshline.watching.watermark import compare, watermark_of
@@ -42,7 +42,6 @@ DIALECTS = {
     "duckdb": "duckdb",
 }
 SECRET_OPTION = re.compile(r"pass|pwd|secret|token|key", re.IGNORECASE)
-QUERIES = ("SELECT", "WITH", "VALUES")
 EXAMPLES = "as in postgresql://user:password@host/database or mysql+pymysql://..."
 
 

@@ -21,7 +21,7 @@ export function AlertDetail({ name }: { name: string }) {
   return (
     <>
       <p><a href={href(['alerts'])}>All rules</a></p>
-      <Heading kind="Alert" title={name} aside={one === null ? undefined : <AlertState one={one} />}
+      <Heading kind="alert" title={name} aside={one === null ? undefined : <AlertState one={one} />}
         actions={one !== null && may('admin') ? <Actions one={one} reload={loaded.reload} /> : undefined} />
       <Body from={loaded} lines={6}>{(found) => <Rule one={found} />}</Body>
       <Incidents name={name} />

@@ -29,7 +29,7 @@ export function AssetHeader({ data, partition, reload }: { data: AssetData; part
         )}
         actions={<Actions data={data} partition={partition} reload={reload} />}
       />
-      <p class="asset-promise">
+      <p class="asset-produced">
         <Age asset={asset} /> <Promised data={data} />
       </p>
       <Reason data={data} reload={reload} />

@@ -88,7 +88,7 @@ function columnsOf(assetId: string, shown: readonly Snapshot[], pair: readonly n
   return [
     { title: 'Compare', cell: (one) => (
       <input type="checkbox" aria-label={`Compare version ${one.version}`} checked={pair.includes(one.version)} onChange={() => choose(one.version, shown)} />) },
-    { title: 'Version', cell: (one) => <>{one.version}{one.head ? <> <span class="badge">current</span></> : null}</> },
+    { title: 'Version', cell: (one) => <span>{one.version}{one.head ? <> <span class="badge">current</span></> : null}</span> },
     { title: 'What', cell: (one) => <State of={one.changed ? 'changed' : 'identical'} /> },
     { title: 'Produced', cell: (one) => <Time at={one.producedAt} clock /> },
     { title: 'Data version', cell: (one) => <Version of={one.dataVersion} />, extra: true },
@@ -96,7 +96,7 @@ function columnsOf(assetId: string, shown: readonly Snapshot[], pair: readonly n
     { title: 'Size', number: true, extra: true, cell: (one) => bytes(one.bytes) },
     { title: 'Run', cell: (one) => <RunLink id={one.runId} /> },
     { title: 'Checks', cell: (one) => <CheckCount snapshot={one} /> },
-    { title: 'Difference from the one before', wide: true, cell: (one) => <span class="quiet">{one.changed ? differenceText(one.difference) : ''}</span> },
+    { title: 'Difference from the one before', wide: true, cell: (one) => <span class="quiet">{(one.changed ? differenceText(one.difference) : '') || '–'}</span> },
     { title: 'Data', cell: (one) => (one.goneAt === null
       ? <a href={href(['assets', assetId], { tab: 'rows', version: one.partitionKey === '' ? one.version : one.tableVersion ?? '', partition: one.partitionKey })} class="nowrap" aria-label={`Rows of version ${one.version}`}>rows</a>
       : <span class="quiet">removed</span>) },

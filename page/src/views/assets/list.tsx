@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals'
 import { useEffect, useMemo, useRef } from 'preact/hooks'
-import { count, visible } from '../../format'
+import { count, counted, visible } from '../../format'
 import { href, route, setQuery } from '../../router'
 import { AssetLink, RunLink, Shares, State, Time } from '../../parts/basics'
 import { duration, now } from '../../time'
@@ -128,7 +128,7 @@ function AssetRow({ row, index, active, complete }: { row: Row; index: number; a
       <span role="cell" class="asset-state"><State of={row.state} /></span>
       <span role="cell" class="asset-name">
         <AssetLink id={row.id} />
-        {row.detail?.partitions ? <span class="quiet"> {count(row.detail.partitions.total)} partitions</span> : null}
+        {row.detail?.partitions ? <span class="quiet"> {counted(row.detail.partitions.total, 'partition')}</span> : null}
       </span>
       <span role="cell" class="asset-age">{row.detail === null ? <Waiting complete={complete} /> : <Time at={row.detail.producedAt} />}</span>
       <span role="cell" class={late === null ? 'asset-promise' : 'asset-promise bad'}>

@@ -206,6 +206,10 @@ export class Renderer {
       }
     }
     camera.set({ x: plan.x[slot]! + CELL.width / 2, y: plan.y[slot]! + CELL.height / 2, zoom: 0.6 })
+    // A column that would be cut off at the left is shown whole: names are read from there.
+    const left = camera.worldX(12)
+    const cut = [...plan.x].filter((x) => x < left && x + CELL.width > left)
+    if (cut.length > 0) camera.set({ ...camera.view, x: camera.x - (left - Math.min(...cut)) })
   }
 
   get centre(): { x: number; y: number } {

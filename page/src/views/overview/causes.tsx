@@ -18,7 +18,7 @@ export function Causes({ overview, reload }: { overview: Overview; reload: () =>
   const others = causes.filter(moving)
   return (
     <>
-      <Panel title="What needs attention" note={roots.length === 0 ? undefined : counted(roots.length, 'cause')}>
+      <Panel title="What needs attention" note={roots.length === 0 ? undefined : others.length === 0 ? counted(roots.length, 'cause') : `${roots.length} of ${counted(causes.length, 'cause')}`}>
         {roots.length > 0 ? <List causes={roots} done={reload} /> : (
           <Empty title="Nothing needs attention.">
             {overview.total === 0 ? null : <p>{others.length > 0 ? 'What is not fresh is on its way.' : 'Every asset has the data that it promised.'}</p>}
@@ -26,7 +26,7 @@ export function Causes({ overview, reload }: { overview: Overview; reload: () =>
         )}
         {overview.moreCauses > 0 ? (
           <p class="quiet">
-            {counted(overview.moreCauses, 'more cause')} are not shown. <a href={href(['assets'], { state: 'failing' })}>Failing assets</a>
+            {counted(overview.moreCauses, 'more cause is', 'more causes are')} not shown. <a href={href(['assets'], { state: 'failing' })}>Failing assets</a>
           </p>
         ) : null}
       </Panel>

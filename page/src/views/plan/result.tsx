@@ -14,9 +14,9 @@ export function Comparison({ answer }: { answer: Simulation }) {
     <>
       <p class="plan-sentence" role="status">{verdict(answer)}</p>
       <Legend compared={compared} />
-      <dl class="figures">
+      <dl class="compare-figures">
         {figures(answer.before, answer.after).map((one) => (
-          <div key={one.name} class="figure">
+          <div key={one.name} class="compare-figure">
             <dt title={one.meaning}>{one.name}</dt>
             <dd><Bars before={one.before} after={one.after} show={one.show} compared={compared} /></dd>
             {compared ? <dd class={`figure-change ${better(one)}`}>{change(one)}</dd> : null}
@@ -92,9 +92,9 @@ export function Holds({ answer }: { answer: Simulation }) {
   const compared = answer.after !== null
   return (
     <Panel title="Holds" note="how often a workflow with a cause had to wait">
-      <dl class="figures">
+      <dl class="compare-figures">
         {rows.map(([reason, before, after]) => (
-          <div key={reason} class="figure">
+          <div key={reason} class="compare-figure">
             <dt>{visible(words(reason))}</dt>
             <dd><Bars before={before} after={after} show={count} compared={compared} /></dd>
             {compared ? <dd class="figure-change quiet">{after === before ? 'the same' : `${after! > before ? '+' : '−'}${count(Math.abs(after! - before))}`}</dd> : null}

@@ -9,6 +9,7 @@ import { href } from '../../router'
 import { may } from '../../session'
 import type { Asset, Watch } from '../../types'
 import { askReport } from '../asset/actions'
+import { LastChange } from './change'
 import { modeOf, neverText, watchMark, watchText } from './data'
 import { Deliveries } from './deliveries'
 
@@ -19,7 +20,7 @@ export function SourceDetail({ id }: { id: string }) {
   return (
     <>
       <p><a href={href(['sources'])}>All sources</a></p>
-      <Heading kind="Source" title={id} aside={found === null ? undefined : <State of={found.state} />}
+      <Heading kind="source" title={id} aside={found === null ? undefined : <State of={found.state} />}
         actions={found !== null && may('operate')
           ? <button type="button" class="primary" onClick={() => askReport(found, '', asset.reload)}>Report…</button> : undefined} />
       <Body from={asset} lines={6}>{(one) => (one.workflowSlug !== null ? (
@@ -42,7 +43,7 @@ function Shown({ asset }: { asset: Asset }) {
         <Panel title="About this source">
           <Facts items={[
             ['Mode', append ? 'append: each report adds data' : 'snapshot: each report replaces the data'],
-            ['Last change', asset.producedAt === null ? <span class="quiet">never reported</span> : <Time at={asset.producedAt} />],
+            ['Last change', <LastChange key="c" asset={asset} />],
             ['Data version', <span key="v" class="id">{visible(version(asset.dataVersion))}</span>],
             text('format') === null ? null : ['Format', text('format')],
             text('path') === null ? null : ['Path', <code key="p">{text('path')}</code>],

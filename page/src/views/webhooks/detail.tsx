@@ -20,7 +20,7 @@ export function WebhookDetail({ name }: { name: string }) {
   return (
     <>
       <p><a href={href(['webhooks'])}>All webhooks</a></p>
-      <Heading kind="Webhook" title={name} aside={one === null ? undefined : <StateOf one={one} />}
+      <Heading kind="webhook" title={name} aside={one === null ? undefined : <StateOf one={one} />}
         actions={one !== null && may('admin') ? <Actions one={one} reload={loaded.reload} /> : undefined} />
       <Body from={loaded} lines={6}>{(found) => <Shown one={found} reload={loaded.reload} />}</Body>
       <Needs scope="admin" to="pause, resume or remove it, or to send dead letters again" />

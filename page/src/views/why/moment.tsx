@@ -13,7 +13,7 @@ export function Moment({ id, at, partition, data }: { id: string; at: string; pa
   const moment = at || new Date(now.value).toISOString()
   const link = new URL(href(['why', id], { at: moment, partition: data?.partitionKey || partition }), document.baseURI).href
   return (
-    <form class="filters" aria-label="Time and partition" onSubmit={(event) => {
+    <form class="filters why-moment" aria-label="Time and partition" onSubmit={(event) => {
       event.preventDefault()
       setQuery({ at: fromField(time.current?.value ?? '') ?? '', partition: key.current?.value.trim() ?? partition }, { push: true })
     }}>

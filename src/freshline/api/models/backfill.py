@@ -23,7 +23,9 @@ class BackfillRequest(RequestBody):
     asset_id: Text = Field(description="The asset whose partitions are computed again.")
     from_: Text | None = Field(default=None, alias="from", description="The first partition, for times.")
     to: Text | None = Field(default=None, description="The last partition, included, for times.")
-    keys: list[Text] = Field(default_factory=list, max_length=MOST_KEYS, description="Partitions instead of a range.")
+    keys: list[Text] = Field(
+        default_factory=list, min_length=1, max_length=MOST_KEYS, description="Partitions instead of a range."
+    )
     only: Literal["missing", "failed", "stale", "all"] = Field(default="all", description="Which of them.")
     upstream: bool = Field(default=False, description="Also the partitions that these are computed from.")
     downstream: bool = Field(default=False, description="Also the partitions that are computed from these.")

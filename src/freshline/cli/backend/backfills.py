@@ -86,7 +86,6 @@ def _body(request: BackfillRequest) -> Json:
         "assetId": request.asset_id,
         "from": request.first,
         "to": request.last,
-        "keys": list(request.keys),
         "upstream": request.upstream,
         "downstream": request.downstream,
         "only": str(policy.only),
@@ -97,4 +96,5 @@ def _body(request: BackfillRequest) -> Json:
         "duringQuietHours": policy.during_quiet_hours,
         "priority": policy.priority,
         "partial": policy.partial,
+        **({"keys": list(request.keys)} if request.keys else {}),
     }

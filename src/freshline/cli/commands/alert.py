@@ -230,7 +230,7 @@ def _lines(one: Alert) -> list[str | Text]:
         f"reports {', '.join(one['on'])} of {', '.join(one['assets'])} to {', '.join(one['to'])}",
     ]
     delays = [f"{duration(one['afterMs'] / 1000)} after it began"] if one["afterMs"] else []
-    delays.append(f"all is clear {duration(one['clearAfterMs'] / 1000)} after the end")
+    delays.append(f"the all-clear follows when all was fine for {duration(one['clearAfterMs'] / 1000)}")
     if one["digest"]:
         digest = one["digest"]
         times = digest["cron"] and f"at '{digest['cron']}' {digest['timezone']}"

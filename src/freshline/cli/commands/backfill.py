@@ -91,7 +91,11 @@ def backfill() -> None:
     help="How many of its runs are queued or running at a time.",
 )  # fmt: skip
 @click.option(
-    "--order", type=click.Choice(["newest", "oldest"]), default="newest", show_default=True, help="Begin with."
+    "--order",
+    type=click.Choice(["newest", "oldest"]),
+    default="newest",
+    show_default=True,
+    help="Which partitions come first.",
 )
 @click.option("--not-before", metavar="T", help="Start then: 22:00, an ISO time, or a duration from now (2h).")
 @click.option("--during-quiet-hours", is_flag=True, help="Run in the quiet hours of its workflows too.")
@@ -129,7 +133,7 @@ def create(
             asset_id=asset,
             first=first,
             last=last,
-            keys=tuple(one.strip() for one in keys.split(",")) if keys else (),
+            keys=() if keys is None else tuple(one.strip() for one in keys.split(",")),
             upstream=given["upstream"],
             downstream=given["downstream"],
             policy=BackfillPolicy(

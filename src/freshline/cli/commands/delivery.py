@@ -60,6 +60,11 @@ def skip(app: App, *, source: str, number: int, reason: str, as_json: bool) -> N
         found = store.operations.skip_delivery(source, number, reason)
     if as_json:
         output.print_json(found)
+        return
+    skipped = found.get("skipped")
+    if skipped and skipped["reason"] != reason:  # the first reason stays
+        who = skipped["by"] or "somebody"
+        output.message(f"delivery {number} of {source} was skipped before, by {who}: {skipped['reason']}")
     else:
         output.message(f"delivery {number} of {source} is skipped; `freshline delivery list {source}` shows it")
 

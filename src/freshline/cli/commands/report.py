@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -95,7 +96,7 @@ def expire(app: App, *, asset: str, partition: str, as_json: bool) -> None:
     if as_json:
         output.print_json(found)
     else:
-        shown = f"{asset} --partition {partition}" if partition else asset
+        shown = f"{asset} --partition {quote(partition)}" if partition else asset
         output.message(f"{reference(asset, partition)} is expired; `freshline why {shown}` shows what follows")
 
 

@@ -11,6 +11,7 @@ import click
 
 from freshline.cli.app import App, json_option, pass_app
 from freshline.cli.command import command
+from freshline.cli.error_handling import INTERRUPTED
 from freshline.cli.render import output
 from freshline.cli.render.format import between, short
 from freshline.cli.render.listing import ending
@@ -79,7 +80,7 @@ def run(
         run_id = _request(store, asked, yes=yes)
         if values:
             output.warn(unknown_parameters(slug, values, store.reader.workflow(slug)["definition"]))
-        found = _wait(store, run_id, quiet=as_json) if wait else store.reader.run(run_id)
+        found = _wait_or_leave(store, run_id, quiet=as_json) if wait else store.reader.run(run_id)
     if as_json:
         output.print_json(found)
     elif not wait:
@@ -111,6 +112,8 @@ def cancel(app: App, *, run: str, reason: str, as_json: bool) -> None:
         output.print_json({"runId": run_id, "status": status})
     elif status == "running":
         output.message(f"run {short(run_id)} was asked to stop")
+    elif status in {"succeeded", "failed"}:
+        output.message(f"run {short(run_id)} {status} already; nothing is canceled")
     else:
         output.message(f"run {short(run_id)} is {status}")
 
@@ -179,6 +182,16 @@ def _parameter(text: str) -> tuple[str, Any]:
         return name.strip(), json.loads(value)
     except json.JSONDecodeError:
         return name.strip(), value
+
+
+def _wait_or_leave(store: Backend, run_id: str, *, quiet: bool) -> RunDetail:
+    """Wait for the end of the run. On Ctrl-C say that the run goes on."""
+    try:
+        return _wait(store, run_id, quiet=quiet)
+    except KeyboardInterrupt:
+        run = short(run_id)
+        output.message(f"run {run} goes on; `freshline logs {run} -f` follows it, `freshline cancel {run}` stops it")
+        raise SystemExit(INTERRUPTED) from None
 
 
 def _wait(store: Backend, run_id: str, *, quiet: bool) -> RunDetail:

@@ -26,7 +26,8 @@ def synthetic(app: App, path: Path, start: datetime, length: timedelta, seed: in
     """Make a scenario of a load file and the project's files."""
     settings = app.settings
     load = read_load(path)
-    current = project_catalogue(settings.project, settings)
+    workflows = load_project(settings.project).workflows
+    current = Catalogue.of(workflows, settings)
     check_names(load, current, path)
     end = start + length
     count = sum(1 for _ in load.reports(current, start, end, seed))
@@ -40,7 +41,7 @@ def synthetic(app: App, path: Path, start: datetime, length: timedelta, seed: in
         end,
         count,
         f"in {duration(length.total_seconds())} of {path.name}",
-        (),
+        replay.partition_notes(workflows),
         lambda catalogue: load.reports(catalogue, start, end, seed),
         lambda: synthetic_jobs(load, seed),
     )

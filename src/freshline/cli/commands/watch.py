@@ -69,7 +69,7 @@ def show(app: App, *, source: str, as_json: bool) -> None:
         output.print_json(found)
         return
     output.show(Text((source, "bold"), f"  {found['kind']}: {_subject(found)}"))
-    output.show(f"last look   {moment(found['lookedAt']) if found['lookedAt'] else 'none yet'}")
+    output.show(f"last look   {_looked(found)}{_failing(found)}")
     output.show(f"next look   {_next(found, now)}")
     output.show(f"reported    {_reported(found)}")
     output.show(Text("saw         ", _saw(found)), hang=12)
@@ -119,8 +119,18 @@ def _named(version: str | None, payload: dict[str, object]) -> str:
 
 
 def _cells(one: Watch, now: datetime) -> list[str | Text]:
-    looked = moment(one["lookedAt"]) if one["lookedAt"] else "none yet"
-    return [one["assetId"], one["kind"], looked, _next(one, now), f"{one['reported']:,}", _saw(one)]
+    return [one["assetId"], one["kind"], _looked(one), _next(one, now), f"{one['reported']:,}", _saw(one)]
+
+
+def _looked(one: Watch) -> str:
+    """Return when the last look that did not fail was."""
+    if one["lookedAt"]:
+        return moment(one["lookedAt"])
+    return "none succeeded" if one["failures"] else "none yet"
+
+
+def _failing(one: Watch) -> str:
+    return f", failing since {moment(one['failingSince'])}" if one["failures"] and one["failingSince"] else ""
 
 
 def _next(one: Watch, now: datetime) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from freshline.cli.render import output
@@ -14,7 +15,7 @@ from freshline.model.backfill import BackfillStatus
 from freshline.plural import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from freshline.model.backfill import BackfillPolicy
     from freshline.model.documents.backfill import (
@@ -99,6 +100,7 @@ def detail_parts(found: BackfillDetail) -> list[str | Text | Table]:
     width = max((len(one["workflowSlug"]) for one in found["parts"]), default=0)
     parts += [_part_line(one, width) for one in found["parts"]]
     parts.append(Text((_legend(found["parts"], ended=found["endedAt"] is not None), "dim")))
+    parts += _waiting(found)
     failures = found["failures"]
     parts += [Text((f"{unit(one)} {one['state']}", "red")) for one in islice(failures, MOST_FAILURES)]
     if len(failures) > MOST_FAILURES:
@@ -106,6 +108,16 @@ def detail_parts(found: BackfillDetail) -> list[str | Text | Table]:
     if failures and found["status"] not in {BackfillStatus.CANCELED, BackfillStatus.DENIED}:
         parts.append(f"`freshline backfill retry {short(found['id'])}` tries them again")
     return parts
+
+
+def _waiting(found: BackfillDetail) -> Iterator[str]:
+    """Yield how to find out what the newest partition waits for that had its turn."""
+    for part in found["parts"]:
+        for one in part["states"]:
+            if one["state"] == "waiting" and not found["endedAt"]:
+                where = f" --partition {quote(one['to'])}" if one["to"] else ""
+                yield f"`freshline why {part['workflowSlug']}{where}` says what a waiting partition waits for"
+                return
 
 
 def _proposal_parts(found: BackfillDetail, cost: BackfillPreview) -> list[str | Text | Table]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from freshline.cli.render.format import duration, moment, short, version
@@ -233,10 +234,16 @@ def _min_interval(_decision: Conclusion, evidence: Evidence) -> str:
     return f"it ran a short time ago; not again{_until(evidence, 'before')}"
 
 
-def _up_to_date(_decision: Conclusion, evidence: Evidence) -> str:
+def _up_to_date(decision: Conclusion, evidence: Evidence) -> str:
     gone = (
         f"; its queued run {short(evidence['superseded'])} is not needed any more" if evidence.get("superseded") else ""
     )
+    if evidence.get("accepted"):
+        key = f" --partition {quote(decision['partitionKey'])}" if decision["partitionKey"] else ""
+        return (
+            "its changes were denied with a proposal, or ignored beyond the limit, and only other changes run it;"
+            f" `freshline run {decision['workflowSlug']}{key}` runs it anyway{gone}"
+        )
     if evidence.get("retiredAt"):
         return f"retention has removed its data, which was kept until {moment(evidence['retiredAt'])}{gone}"
     return f"it was computed from exactly the current inputs{gone}"
@@ -263,7 +270,7 @@ def _evaluation_failed(_decision: Conclusion, evidence: Evidence) -> str:
 
 
 def _also(evidence: Evidence) -> str:
-    passed = _list([_blocker(one) for one in evidence.get("waitedOut", ())])
+    passed = _list(few([_blocker(one) for one in evidence.get("waitedOut", ())]))
     others = [reason.replace("-", " ") for reason in evidence.get("alsoHeldBy", ())]
     mixed = f"; it did not wait any longer for {passed}, so it may read a mix" if passed else ""
     return mixed + (f"; also held by {_list(others)}" if others else "")

@@ -16,6 +16,7 @@ from freshline.model.documents.decision import Decision
 from freshline.model.documents.event import Event
 from freshline.model.documents.installation import AuditEntry, Process
 from freshline.model.documents.run import Run
+from freshline.model.enums import Reason
 from freshline.model.json import Json
 from freshline.model.state import reference
 
@@ -24,6 +25,7 @@ Cells = Sequence[str | Text]
 
 LONGEST_ERROR = 100
 LONGEST_VALUE = 40
+MOST_CHANGED = 5
 NO_VALUE = {"", "-"}
 
 
@@ -45,15 +47,12 @@ class Listing(NamedTuple, Generic[T]):
 
 def run_cells(one: Run) -> Cells:
     """Return the cells of a run."""
-    status = coloured(one["status"])
-    if one["mixed"] or one["mixedUpstream"]:
-        status = Text(status, (" mixed" if one["mixed"] else " mixed upstream", "yellow"))
     tries = f"{one['attempt']}" if one["attempt"] else "-"
     took = between(one["startedAt"], one["finishedAt"])
     return [
         short(one["id"]),
         unit(one),
-        status,
+        status(one),
         cause(one),
         moment(one["queuedAt"]),
         took,
@@ -62,13 +61,23 @@ def run_cells(one: Run) -> Cells:
     ]
 
 
+def status(run: Run) -> Text:
+    """Return the status of a run, and whether it may have read a mix of generations."""
+    found = coloured(run["status"])
+    if run["mixed"] or run["mixedUpstream"]:
+        return Text(found, (" mixed" if run["mixed"] else " mixed upstream", "yellow"))
+    return found
+
+
 def cause(run: Run) -> str:
     """Return why a run exists."""
     trigger = run["trigger"]
     if trigger["type"] != "auto-materialize":
         return str(trigger["type"])
-    changed = few_partitions(trigger.get("upstream") or ())
-    return f"{trigger.get('reason')}: {', '.join(changed[:3])}" if changed else str(trigger.get("reason"))
+    reason = trigger.get("reason")
+    # "missing: orders.raw" would read as if the input were missing, and not an output.
+    changed = [] if reason == Reason.MISSING else few_partitions(trigger.get("upstream") or ())
+    return f"{reason}: {', '.join(changed[:3])}" if changed else str(reason)
 
 
 def ending(run: Run) -> str:
@@ -137,10 +146,23 @@ def change_cells(one: AuditEntry) -> Cells:
 
 def _difference(before: Json | None, after: Json | None) -> str:
     old, new = before or {}, after or {}
-    changed = [name for name in new if old.get(name) != new[name]]
-    if before is None:
-        return "; ".join(f"{name}: {_value(new[name])}" for name in changed)
-    return "; ".join(f"{name}: {_value(old.get(name))} -> {_value(new[name])}" for name in changed)
+    parts = [f"{name}: {_some(value)}" for name, value in new.items() if _is_some(value) and value["count"]]
+    for name, value in new.items():
+        if not _is_some(value) and old.get(name) != value:
+            was = "" if before is None else f"{_value(old.get(name))} -> "
+            parts.append(f"{name}: {was}{_value(value)}")
+    return "; ".join(parts)
+
+
+def _is_some(value: Any) -> bool:
+    return isinstance(value, dict) and value.keys() == {"count", "first"}
+
+
+def _some(value: Json) -> str:
+    """Return `12 (a, b, c, …)` for a number of names and the first of them, as an apply stores them."""
+    shown = value["first"][:MOST_CHANGED]
+    more = ", …" if value["count"] > len(shown) else ""
+    return f"{value['count']:,} ({', '.join(shown)}{more})"
 
 
 def _value(value: Any) -> str:

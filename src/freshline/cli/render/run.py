@@ -14,9 +14,17 @@ from freshline.cli.render.references import few, named, unit
 from freshline.cli.render.table import Column, Columns, Table
 from freshline.cli.render.text import Text
 from freshline.model.documents.run import Check, Run, RunDetail, RunOutput, Step, StepMetrics
+from freshline.model.enums import Reason
 from freshline.plural import counted
 
 LONGEST_VALUE = 100
+BECAUSE: dict[str | None, str] = {  # by the reason of an automatic run, else by the trigger
+    "manual": "started by hand",
+    "backfill": "started for a backfill",
+    Reason.MISSING: "started because an output was never produced",
+    Reason.DEFINITION_CHANGED: "started because its definition changed",
+    Reason.EXPIRED: "started because its freshness ran out",
+}
 MOST_INPUTS = 31  # the days of a month
 INPUTS = ["INPUT", "VERSION", "DATA"]
 OUTPUTS = ["OUTPUT", "VERSION", "DATA", "ROWS"]
@@ -94,9 +102,15 @@ def check_lines(checks: Sequence[Check]) -> Iterator[Text]:
 
 def output_text(made: RunOutput) -> str:
     """Return a published version as `version 3 (1,204 rows, unchanged)`."""
-    same = "" if made["changed"] else ", unchanged"
-    rows = "- rows" if made["rows"] is None else counted(made["rows"], "row")
-    return f"version {made['version']} ({rows}{same})"
+    about = [] if made["rows"] is None else [counted(made["rows"], "row")]
+    about += [] if made["changed"] else ["unchanged"]
+    return f"version {made['version']}" + (f" ({', '.join(about)})" if about else "")
+
+
+def _because(run: Run) -> str:
+    trigger = run["trigger"]
+    reason = trigger.get("reason") if trigger["type"] == "auto-materialize" else trigger["type"]
+    return BECAUSE.get(reason) or f"because {listing.cause(run)}"
 
 
 def _headline(run: Run) -> Text:
@@ -105,8 +119,8 @@ def _headline(run: Run) -> Text:
     return Text(
         (f"run {run['id']}", "bold"),
         f" of {unit(run)} (version {run['workflowVersion']}) ",
-        output.coloured(run["status"]),
-        f", because {listing.cause(run)}, queued {moment(run['queuedAt'])}{ended}{_batch(run)}",
+        listing.status(run),
+        f", {_because(run)}, queued {moment(run['queuedAt'])}{ended}{_batch(run)}",
     )
 
 

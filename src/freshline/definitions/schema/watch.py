@@ -17,6 +17,7 @@ SHORTEST_EVERY_MS = 1_000
 LONGEST_TIMEOUT_MS = 600_000
 DEFAULT_MS = 30_000
 MOST_PROPERTIES = 100
+QUERIES = ("SELECT", "WITH", "VALUES")  # how the query of a watch begins
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _URL = re.compile(r"https?://[^\s/]+\S*")
 _POINTER = re.compile(r"(/([^~]|~[01])*)?")

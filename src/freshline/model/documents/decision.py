@@ -80,6 +80,7 @@ class Evidence(TypedDict, total=False):
     trigger: TriggerType
     renewed: bool
     superseded: str
+    accepted: bool
     failures: int
     openedAt: str
     nextProbeAt: str

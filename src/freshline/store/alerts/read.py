@@ -22,7 +22,8 @@ class AlertReader:
             session = ReadSession(connection, self._statements)
             found = session.documents(Alert, "alerts", name=name)
             if name is not None and not found:
-                raise unknown_name("alert", name, (row["name"] for row in session.rows("rule_names")))
+                names = (row["name"] for row in session.rows("rule_names"))
+                raise unknown_name("alert", name, names, listed_by="freshline alert list")
             return found
 
     def incidents(

@@ -152,8 +152,11 @@ def counts(reasons: Iterable[tuple[str, str]]) -> Mapping[str, Mapping[str, int]
     return found
 
 
-def sentences(found: Mapping[str, Mapping[str, int]], whole: Collection[str] = ()) -> Iterator[str]:
-    """Yield for each workflow how many partitions would run, and how many would wait. `whole`: those without any."""
+def sentences(found: Mapping[str, Mapping[str, int]], whole: Collection[str], most: int) -> Iterator[str]:
+    """Yield for each workflow how many partitions would run, and how many would wait.
+
+    `whole`: those without any. `most`: how many partitions of a workflow were counted at most.
+    """
     for slug, reasons in sorted(found.items()):
         if slug in whole:
             [reason] = reasons
@@ -161,7 +164,9 @@ def sentences(found: Mapping[str, Mapping[str, int]], whole: Collection[str] = (
             continue
         runs = reasons.get("run", 0)
         rest = ", ".join(_others(reason, count) for reason, count in sorted(reasons.items()) if reason != "run")
-        would = f"{runs:,} of {counted(sum(reasons.values()), 'partition')} would run"
+        total = sum(reasons.values())
+        newest = "the newest " if total >= most else ""  # older ones were not counted
+        would = f"{runs:,} of {newest}{counted(total, 'partition')} would run"
         yield f"{slug}: {would}" + (f"; {rest}" if rest else "")
 
 

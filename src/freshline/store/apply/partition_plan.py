@@ -35,13 +35,17 @@ CHANGED = "changed"
 
 @dataclass(slots=True)
 class _Wave:
-    """What was found so far. `moved`, `stuck`: the partitions of assets that would change, and that would not."""
+    """What was found so far. `moved`, `stuck`: the partitions of assets that would change, and that would not.
+
+    `concerned`: of a workflow and an input without partitions, the partitions that a change now concerns.
+    """
 
     graph: Graph
     settings: Settings
     now: datetime
     moved: dict[str, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
     stuck: dict[str, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
+    concerned: dict[tuple[int, str], set[str]] = field(default_factory=lambda: defaultdict(set))
     active: list[str] = field(default_factory=list)
     runs: list[PlannedRun] = field(default_factory=list)
     held: list[PlannedHold] = field(default_factory=list)
@@ -50,14 +54,14 @@ class _Wave:
     def supposed(self, state: State) -> State:
         """Return the state after the change: what is active has succeeded, and inputs have their new versions."""
         settled = _settled(state)
-        inputs = tuple(self._input(one) for one in settled.inputs)
+        inputs = tuple(self._input(settled, one) for one in settled.inputs)
         sources = {
             one: Moved(moved.now + 1, moved.before) if one in self.moved else moved
             for one, moved in settled.sources.items()
         }
         return replace(settled, inputs=inputs, sources=sources)
 
-    def _input(self, one: Input) -> Input:
+    def _input(self, state: State, one: Input) -> Input:
         keys = self.moved.get(one.asset_id, {})
         if not keys or (one.partitions is None and one.partition_key not in keys):
             return one
@@ -68,6 +72,7 @@ class _Wave:
             head=Head(sequence, CHANGED, self.now),
             pending=Pending(pending.first_at if pending else self.now, self.now, pending.count + 1 if pending else 1),
             partitions=None if one.partitions is None else max(one.partitions, 1),
+            concerns=one.concerns or state.partition_key in self.concerned[state.workflow_id, one.asset_id],
         )
 
     def add(self, loaded: LoadedWorkflow, *, was_active: bool) -> bool:
@@ -162,7 +167,10 @@ def _reached(connection: Connection, wave: _Wave, workflow_id: int, inputs: Iter
     for asset_id in inputs:
         for key in (*wave.moved.get(asset_id, {}), *wave.stuck.get(asset_id, {})):
             fed = fed_by(wave.graph, Change(asset_id, key, wave.now), workflow_id, known, newest)
-            found |= dict.fromkeys(islice(existing(wave.graph, workflow_id, fed, wave.now, known), MOST))
+            reached = list(islice(existing(wave.graph, workflow_id, fed, wave.now, known), MOST))
+            found |= dict.fromkeys(reached)
+            if not key:
+                wave.concerned[workflow_id, asset_id].update(reached)
     return sorted(found, reverse=True)[:MOST]
 
 

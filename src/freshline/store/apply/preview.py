@@ -99,7 +99,7 @@ def partitions(connection: Connection, slugs: Collection[str]) -> list[str]:
         read = load_state.read(connection, graph, dict.fromkeys(units[first : first + CHUNK], 0), above=())
         decided += [(one, decide(one.policy, one.state, read.now)) for one in read.loaded]
     whole = {graph.slugs[one] for one in own if not graph.partitioning_of(one).columns}
-    return list(sentences(counts(_guarded(decided)), whole))
+    return list(sentences(counts(_guarded(decided)), whole, MOST))
 
 
 def _guarded(decided: Sequence[tuple[LoadedWorkflow, Decision]]) -> Iterator[tuple[str, str]]:

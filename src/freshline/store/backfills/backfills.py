@@ -121,7 +121,8 @@ class Backfills:
     def retry(self, backfill_id: str) -> int:
         """Try the failed and refused partitions again, without their cooldowns, and return how many.
 
-        A finished backfill goes on. Raise ConflictError if it was canceled or denied.
+        Those that failed and wait for their next run are among them. A finished backfill goes on. Raise ConflictError
+        if it was canceled or denied.
         """
         with self._database.transaction("retry_backfill") as connection:
             allowed = (BackfillStatus.ACTIVE, BackfillStatus.PAUSED, BackfillStatus.FINISHED)
@@ -325,7 +326,11 @@ def _lock(connection: Connection, backfill_id: str, *allowed: BackfillStatus) ->
     if row is None:
         raise read.unknown(backfill_id)
     if row["status"] not in allowed:
-        raise ConflictError(f"backfill {backfill_id} is {row['status']}; allowed are {', '.join(sorted(allowed))}")
+        hint = None
+        if row["status"] == BackfillStatus.PROPOSED:
+            hint = f"`freshline backfill show {backfill_id}` shows how to approve or deny it"
+        states = " or ".join(sorted(allowed))
+        raise ConflictError(f"backfill {backfill_id} is {row['status']}; this needs one that is {states}", hint=hint)
     return row
 
 

@@ -83,7 +83,12 @@ def select(there: Catalogue, asset: TargetAsset, request: BackfillRequest) -> li
         if part is not None:
             parts.append(part)
     if not parts:
-        raise UsageError(_nothing(asset["id"], request), hint="`freshline partitions` lists those that exist")
+        lists = (
+            f"`freshline partitions {asset['id']}` lists those that exist"
+            if graph.partitioning(asset["id"]).columns
+            else None
+        )
+        raise UsageError(_nothing(asset["id"], request), hint=lists)
     return parts
 
 
@@ -145,7 +150,10 @@ def _chosen(there: Catalogue, asset: TargetAsset, request: BackfillRequest) -> S
         return partitioning.select(require_kept(partitioning, key, retained, there.now) for key in existing_keys)
     if request.first is None and request.last is None:
         return EVERYTHING
-    return partitioning.between(request.first, request.last)
+    selected = partitioning.between(request.first, request.last)
+    if selected.is_empty:
+        raise UsageError(f"the range ends before it begins: from {request.first} to {request.last}")
+    return selected
 
 
 def _part(there: Catalogue, workflow_id: int, selection: Selection, policy: BackfillPolicy, most: int) -> Part | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import NamedTuple
 
 from psycopg.types.json import Jsonb
@@ -115,7 +116,7 @@ def _situation(connection: Connection, graphs: GraphCache, workflow: Row, partit
     missing = [one.reference for one in state.inputs if one.missing]
     if missing:
         asset_id, key = split_reference(missing[0])
-        named = f"{asset_id} --partition {key}" if key else asset_id
+        named = f"{asset_id} --partition {quote(key)}" if key else asset_id
         more = f", nor have {counted(len(missing) - 1, 'other input')}" if len(missing) > 1 else ""
         raise ConflictError(
             f"workflow '{workflow['slug']}' cannot run: its input '{missing[0]}' has no data yet{more}",

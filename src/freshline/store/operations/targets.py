@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from shlex import quote
 from typing import TypedDict, cast
 
 from freshline.decide.times import milliseconds
@@ -119,7 +120,7 @@ def _require_fit(
         allowed = f"the newest is {newest}" if newest else f"none exists yet; a key looks like {partitioning.example}"
         raise UsageError(
             f"{name} has partitions, and none is named; {allowed}",
-            hint=f"name one: --partition {newest or partitioning.example}",
+            hint=f"name one: --partition {quote(newest or partitioning.example)}",
         )
 
 

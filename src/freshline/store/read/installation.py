@@ -68,7 +68,8 @@ class InstallationReader:
         with self._session() as session:
             if (found := session.documents(Webhook, "webhooks", name=name)) or name is None:
                 return found
-            raise resolve.unknown_name("webhook", name, (row["name"] for row in session.rows("webhook_names")))
+            names = (row["name"] for row in session.rows("webhook_names"))
+            raise resolve.unknown_name("webhook", name, names, listed_by="freshline webhook list")
 
     def webhook_deliveries(self, webhook: str, limit: int = 100, after: int | None = None) -> list[WebhookDelivery]:
         """List undelivered events of a webhook by position: those waiting for a retry, and dead letters."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from shlex import quote
 from uuid import UUID
 
 from freshline.errors import NotFoundError, UsageError
@@ -55,7 +56,9 @@ def parse_partition(what: str, partitioning: Json | None, given: PartitionKey) -
         return ""
     known = document.from_json(partitioning)
     if not given:
-        raise UsageError(f"{what} has partitions, and none is named", hint=f"name one: --partition {known.example}")
+        raise UsageError(
+            f"{what} has partitions, and none is named", hint=f"name one: --partition {quote(known.example)}"
+        )
     return known.parse(given)
 
 
@@ -156,10 +159,14 @@ def subjects(session: ReadSession, subject: str | None, asset_id: str | None) ->
     return [asset_id] if slug is None else [asset_id, slug]
 
 
-def unknown_name(kind: str, name: str, known: Iterable[str]) -> NotFoundError:
-    """Return the error for a name that does not exist, with the most similar known names."""
+def unknown_name(kind: str, name: str, known: Iterable[str], *, listed_by: str | None = None) -> NotFoundError:
+    """Return the error for a name that does not exist, with the most similar known names.
+
+    `listed_by`: the command that lists them, if they are neither assets nor workflows.
+    """
     names = sorted(set(known))
     other = "`freshline status` lists what there is" if names else "nothing is applied yet; `freshline apply` does that"
+    other = f"`{listed_by}` shows them" if listed_by else other
     return NotFoundError(f"{kind} {name!r} does not exist", hint=did_you_mean(name, names, most=3) or other)
 
 

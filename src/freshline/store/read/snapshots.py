@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from shlex import quote
 from typing import Any
 
 from freshline.errors import NotFoundError, UsageError
@@ -93,7 +94,7 @@ def _whole(session: ReadSession, asset: str, version: int | None) -> Snapshot:
     if any("paths" not in (row["location"] or {}) for row in rows):
         raise UsageError(
             f"each partition of asset {asset!r} has data of its own, and no table has all of them",
-            hint=f"name one: --partition {last['partition_key']}",
+            hint=f"name one: --partition {quote(last['partition_key'])}",
         )
     gone = [row["partition_key"] for row in rows if row["gone_at"] is not None]
     if gone:

@@ -87,9 +87,17 @@ ON CONFLICT (workflow_id, partition_key) DO UPDATE
 DELETE FROM backfill_partitions WHERE backfill_id = %(id)s::uuid AND state IN ('open', 'done')
 
 -- name: retry_partitions
--- purpose: open the failed and refused partitions of a backfill again
-UPDATE backfill_partitions SET state = 'open' WHERE backfill_id = %(id)s::uuid AND state IN ('failed', 'refused')
-RETURNING workflow_id, partition_key
+-- purpose: open the failed and refused partitions of a backfill again; return them, and those that failed and are still open
+WITH again AS (
+    UPDATE backfill_partitions SET state = 'open' WHERE backfill_id = %(id)s::uuid AND state IN ('failed', 'refused')
+    RETURNING workflow_id, partition_key
+)
+SELECT workflow_id, partition_key FROM again
+UNION ALL
+SELECT b.workflow_id, b.partition_key
+  FROM backfill_partitions b
+  JOIN workflow_partitions p USING (workflow_id, partition_key)
+ WHERE b.backfill_id = %(id)s::uuid AND b.state = 'open' AND p.failures > 0
 
 -- name: clear_failures
 -- purpose: end cooldowns and breakers of partitions, and allow canceled runs again
