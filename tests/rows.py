@@ -68,11 +68,10 @@ class Rows:
         made: int = self.insert(
             "workflows",
             slug=slug,
-            project="shop",
             version=1,
             automatic=automatic,
             policy={},
-            **{"job_fingerprint": "j1", "created_at": ago(3600), **times, **columns},
+            **{"project": "shop", "job_fingerprint": "j1", "created_at": ago(3600), **times, **columns},
         )
         self.ids[slug] = made
         self.insert(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -104,3 +105,83 @@ def test_watching_in_a_pipe_prints_changes(freshline: Freshline, rows: Rows, mon
     found = freshline("status", "--watch", code=130)
     assert [line.split(" ", 1)[1] for line in found.stdout.splitlines()] == ["s source", "s source version 1"]
     assert "no answer, trying again: the server is away" in found.stderr
+
+
+@pytest.fixture
+def catalogue(rows: Rows) -> Rows:
+    """Insert assets core.0 to core.5 and mart.0 to mart.5 of two projects; one of each fails."""
+    rows.source("raw")
+    rows.snapshot("raw", "r1")
+    for project in ("core", "mart"):
+        rows.insert("projects", name=project, code_hash="c0", applied_at=ago(60))
+        for number in range(6):
+            slug, asset = f"make-{project}-{number}", f"{project}.{number}"
+            rows.workflow(slug, [asset], ["raw"], project=project)
+            rows.snapshot(asset, "v1", run_id=rows.run(slug))
+            rows.partition(slug, {"raw": "r1"}, **({"failures": 2} if number == 3 else {}))
+    return rows
+
+
+def names(found: Any) -> list[str]:
+    """Return the assets of a status."""
+    return [one["assetId"] for one in found["assets"]]
+
+
+def test_the_first_line_is_a_summary(freshline: Freshline, catalogue: Rows) -> None:
+    """How many are fresh, how many causes explain the others, and their states; of a pattern only what it matches."""
+    first = freshline("status").stdout.splitlines()[0]
+    assert first == "10 of 12 fresh; 2 causes explain the other 2 (2 failing)"
+    assert freshline("status", "core.*").stdout.splitlines()[0] == "5 of 6 fresh (1 failing)"
+    assert freshline.json("status")["summary"] == {
+        "sentence": "10 of 12 fresh; 2 causes explain the other 2",
+        "total": 12,
+        "fresh": 10,
+        "counts": {"fresh": 10, "failing": 2, "source": 1},
+        "matched": 13,
+        "causes": 2,
+    }
+
+
+def test_assets_are_chosen_by_state_and_project(freshline: Freshline, catalogue: Rows) -> None:
+    """The workflows are those that produce them; the summary counts all that the name and the project stand for."""
+    found = freshline.json("status", "--state", "failing")
+    assert names(found) == ["core.3", "mart.3"]
+    assert [one["slug"] for one in found["workflows"]] == ["make-core-3", "make-mart-3"]
+    assert (found["summary"]["matched"], found["summary"]["fresh"]) == (2, 10)
+    assert names(freshline.json("status", "*.3", "--state", "failing", "--of", "mart")) == ["mart.3"]
+    both = freshline.json("status", "--of", "core", "--state", "failing", "--state", "fresh")
+    assert names(both) == [f"core.{number}" for number in range(6)]
+    assert both["summary"]["sentence"] == "5 of 6 fresh"
+    assert "no asset is in such a state now" in freshline("status", "--state", "running").stderr
+
+
+def test_a_listing_has_pages(freshline: Freshline, catalogue: Rows) -> None:
+    """`next` is where the following page begins; a table says how to go on."""
+    seen: list[str] = []
+    after: list[str] = []
+    while True:
+        found = freshline.json("status", "--limit", "5", *after)
+        seen += names(found)
+        if found["next"] is None:
+            break
+        after = ["--after", found["next"]]
+    assert seen == names(freshline.json("status"))
+    told = freshline("status", "--limit", "5")
+    assert "5 of 13 assets; `--limit N` shows more, `--after core.4` continues" in told.stderr
+    assert len([line for line in told.stdout.splitlines() if line.startswith(("core.", "mart."))]) == 5
+
+
+def test_a_table_of_many_assets_is_short_unless_asked(
+    freshline: Freshline, catalogue: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """JSON has all of them."""
+    monkeypatch.setattr("freshline.cli.commands.status.USUAL", 3)
+    assert "3 of 13 assets" in freshline("status").stderr
+    assert len(names(freshline.json("status"))) == 13
+
+
+def test_a_project_that_does_not_exist(freshline: Freshline, catalogue: Rows) -> None:
+    """The error names similar ones."""
+    told = freshline("status", "--of", "cor", code=1).stderr
+    assert "project 'cor' does not exist" in told
+    assert "did you mean 'core'" in told

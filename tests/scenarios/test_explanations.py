@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from freshline.cli.render.decisions import sentence
 from freshline.cli.render.status import root_cause
-from freshline.model.documents.status import AssetStatus
+from freshline.definitions.loading.project import Project
+from freshline.model.documents.status import AssetStatus, WantedStatus
 from tests.store_harness import Lab, laboratory, project, workflow
 
 
@@ -28,9 +28,10 @@ def asset(lab: Lab, name: str) -> AssetStatus:
     return found
 
 
-def states(lab: Lab, **more: Any) -> dict[str, str]:
+def states(lab: Lab, *, everything: bool = False) -> dict[str, str]:
     """Return the states of all assets that are shown."""
-    return {one["assetId"]: one["state"] for one in lab.store.reader.status(**more)["assets"]}
+    found = lab.store.reader.status(None, WantedStatus(everything=everything))
+    return {one["assetId"]: one["state"] for one in found["assets"]}
 
 
 def fail(lab: Lab, message: str = "KeyError: 'b'") -> str:
@@ -159,21 +160,28 @@ def test_the_root_cause_can_be_a_person(lab: Lab) -> None:
     assert causes(lab, "e") == ["d is paused; `freshline resume d` ends that"]
 
 
+def with_files(found: Project, **digests: str) -> Project:
+    """Return the project with digests of Python files, all of which its jobs execute."""
+    files = {f"{name}.py": digest for name, digest in digests.items()}
+    loaded = tuple(replace(one, files=frozenset(files)) for one in found.workflows)
+    return replace(found, workflows=loaded, code_files=files)
+
+
 def test_a_decision_names_the_edit_that_it_was_made_for(lab: Lab) -> None:
     """The Python file, or the field of the definition, of all edits since the last success."""
     first = project(workflow("b", "a"), code="1")
-    lab.store.apply.commit(replace(first, code_files={"jobs.py": "1", "other.py": "1"}))
+    lab.store.apply.commit(with_files(first, jobs="1", other="1"))
     lab.report("a")
     assert run_all(lab, "1") == ["b"]
     edited = project(workflow("b", "a"), code="2")
-    plan = lab.store.apply.commit(replace(edited, code_files={"jobs.py": "2", "other.py": "1"}))
+    plan = lab.store.apply.commit(with_files(edited, jobs="2", other="1"))
     assert plan.changes == {"b": ["jobs.py"]}
     lab.settle()
     (latest,) = lab.store.reader.why("b", 1)
     assert sentence(latest) == "run: its definition changed since the last success: jobs.py"
     auto = {"onUpstreamUpdate": True, "priority": 7}
     again = project(workflow("b", "a", entrypoint="jobs:other", auto=auto), code="3")
-    lab.store.apply.commit(replace(again, code_files={"jobs.py": "2", "new.py": "1"}))
+    lab.store.apply.commit(with_files(again, jobs="2", new="1"))
     lab.settle()
     (latest,) = lab.store.reader.why("b", 1)
     assert latest["evidence"]["changes"] == [
@@ -185,7 +193,7 @@ def test_a_decision_names_the_edit_that_it_was_made_for(lab: Lab) -> None:
     lab.advance(minutes=1)
     assert run_all(lab, "3") == ["b"]
     lab.advance(minutes=1)
-    lab.store.apply.commit(replace(project(workflow("b", "a"), code="4"), code_files={"jobs.py": "3"}))
+    lab.store.apply.commit(with_files(project(workflow("b", "a"), code="4"), jobs="3"))
     lab.settle()
     (latest,) = lab.store.reader.decisions(1, workflow="b")
     assert latest["evidence"]["changes"] == ["jobs.py", "new.py", "workflows/b.yaml: steps[0].job.entrypoint"]

@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from freshline.errors import NotFoundError, UsageError
+from freshline.model.documents.status import WantedStatus
 from freshline.store.db.database import Database
 from freshline.store.read.reader import Reader
 from freshline.store.read.session import ReadSession
@@ -46,7 +47,7 @@ def chain(rows: Rows) -> None:
 
 def states(reader: Reader) -> dict[str, str]:
     """Return the state of each asset; the picture of the graph has the same states."""
-    whole = {one["assetId"]: one["state"] for one in reader.status(everything=True)["assets"]}
+    whole = {one["assetId"]: one["state"] for one in reader.status(None, WantedStatus(everything=True))["assets"]}
     assert reader.graph_view.states()["states"] == whole
     return {one["assetId"]: one["state"] for one in reader.status()["assets"]}
 
@@ -511,6 +512,7 @@ class TestReading:
             return len(counted)
 
         chain(rows)
+        rows.workflow("late", ["late"], ["raw"])  # there is something to explain
         few = cost()
         for number in range(10):
             rows.workflow(f"w{number}", [f"a{number}"], ["raw"])

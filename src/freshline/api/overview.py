@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -9,26 +10,42 @@ from fastapi import APIRouter, Query
 from freshline import __version__
 from freshline.api import MAX_PAGE, models
 from freshline.api.auth import RequireRead
+from freshline.api.models.base import State
 from freshline.api.pagination import Limit, Name, UnvalidatedRoute
 from freshline.api.workflows import StoreDep
 from freshline.model.documents.asset import Name as NamedThing
 from freshline.model.documents.installation import About, Page
 from freshline.model.documents.overview import Overview
-from freshline.model.documents.status import Status
+from freshline.model.documents.status import Status, WantedStatus
+from freshline.model.enums import AssetState
 from freshline.store.read.session import json_value
 
 Prefix = Annotated[str, Query(max_length=200, description="The beginning of the names.")]
+States = Annotated[Sequence[State], Query(description="Only assets in one of these states.")]
+ProjectName = Annotated[str | None, Query(max_length=200, description="Only assets of this project.")]
+After = Annotated[str | None, Query(max_length=300, description="Continue after this asset.")]
+MostAssets = Annotated[int | None, Query(ge=1, le=100_000, description="Maximum number of assets.")]
 Everything = Annotated[bool, Query(alias="all", description="Also return retired assets.")]
 router = APIRouter(tags=["overview"], route_class=UnvalidatedRoute)
 
 
 @router.get("/status", response_model=models.Status)
-def show_status(_: RequireRead, store: StoreDep, name: Name = None, everything: Everything = False) -> Status:
-    """Return all assets and workflows; with `name`, one asset or workflow. An asset takes precedence.
+def show_status(  # noqa: PLR0917 - each is a query parameter
+    _: RequireRead,
+    store: StoreDep,
+    name: Name = None,
+    everything: Everything = False,
+    state: States = (),
+    project: ProjectName = None,
+    after: After = None,
+    limit: MostAssets = None,
+) -> Status:
+    """Return all assets and workflows; with `name`, one asset or workflow, or the assets that a pattern matches.
 
-    Retired assets are left out, unless one is named or `all` is true.
+    An asset takes precedence over a workflow. Retired assets are left out, unless one is named or `all` is true. The
+    workflows are those of the returned assets. `summary` counts all assets that `name` and `project` stand for.
     """
-    return store.reader.status(name, everything=everything)
+    return store.reader.status(name, WantedStatus(everything, frozenset(map(AssetState, state)), project, after, limit))
 
 
 @router.get("/overview", response_model=models.Overview)

@@ -83,6 +83,7 @@ class AssetState(ResponseBody):
     """The state of an asset."""
 
     asset_id: str
+    project: str | None
     partition_key: str
     workflow_slug: str | None
     state: State

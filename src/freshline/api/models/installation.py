@@ -36,10 +36,27 @@ class RootCause(ResponseBody):
     partitioned: bool
 
 
+class StatusSummary(ResponseBody):
+    """All assets that were asked for, in whatever state.
+
+    `total` and `fresh` count those that are produced, `counts` all by state. `matched`: how many are in the wanted
+    states. `causes`: how many explain what is not fresh; null if only a part of the installation was asked for.
+    """
+
+    sentence: str
+    total: int
+    fresh: int
+    counts: dict[str, int]
+    matched: int
+    causes: int | None
+
+
 class Status(ResponseBody):
     """The state of the installation, or of one asset or workflow. `notes` lists what prevents progress."""
 
     at: datetime
+    summary: StatusSummary
+    next: str | None
     assets: list[AssetState]
     workflows: list[WorkflowState]
     pools: list[Pool]

@@ -18,7 +18,7 @@ from freshline.model.documents.event import Event, EventDetail
 from freshline.model.documents.installation import About, AuditEntry, Page, Process
 from freshline.model.documents.partition import AssetPartitions, WantedPartitions
 from freshline.model.documents.run import LogLine, Run, RunDetail
-from freshline.model.documents.status import Status
+from freshline.model.documents.status import EVERYTHING_USED, Status, WantedStatus
 from freshline.model.documents.watch import Watch
 from freshline.model.documents.workflow import Definition
 from freshline.model.json import Json
@@ -36,9 +36,11 @@ class Reader:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def status(self, name: str | None = None, *, everything: bool = False) -> Status:
+    def status(self, name: str | None = None, wanted: WantedStatus = EVERYTHING_USED) -> Status:
         """Return the status of everything, or of one asset or workflow."""
-        return self._one(Status, "status", name=name, **({"all": "true"} if everything else {}))
+        more = {"all": "true"} if wanted.everything else {}
+        page = {"project": wanted.project, "after": wanted.after, "limit": wanted.limit}
+        return self._one(Status, "status", name=name, state=sorted(wanted.states) or None, **page, **more)
 
     def find(self, name: str) -> FoundAsset | FoundWorkflow:
         """Return the asset `{assetId, workflowSlug, ...}` or the workflow `{slug}` of this name; an asset wins."""

@@ -18,7 +18,7 @@ from freshline.model.documents.event import Event, EventDetail
 from freshline.model.documents.installation import AuditEntry, Process
 from freshline.model.documents.partition import AssetPartitions, WantedPartitions
 from freshline.model.documents.run import LogLine, Run, RunDetail
-from freshline.model.documents.status import Status
+from freshline.model.documents.status import EVERYTHING_USED, Status, WantedStatus
 from freshline.model.documents.watch import Watch
 from freshline.model.documents.workflow import Definition
 from freshline.settings import Settings
@@ -34,7 +34,7 @@ ALWAYS: Period = (None, None)
 class ReadOnlyBackend(Protocol):
     """Methods for reading; see `freshline.store.read.reader.Reader`."""
 
-    def status(self, name: str | None = None, *, everything: bool = False) -> Status: ...
+    def status(self, name: str | None = None, wanted: WantedStatus = EVERYTHING_USED) -> Status: ...
 
     def find(self, name: str) -> FoundAsset | FoundWorkflow: ...
 

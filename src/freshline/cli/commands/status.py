@@ -16,7 +16,7 @@ from freshline.cli.render.status import root_cause, state_text
 from freshline.cli.render.table import Column, Columns, Table
 from freshline.cli.render.text import Text
 from freshline.cli.status_watch import watch
-from freshline.model.documents.status import AssetStatus, Pool, Status, WorkflowStatus
+from freshline.model.documents.status import AssetStatus, Pool, Status, StatusSummary, WantedStatus, WorkflowStatus
 from freshline.model.enums import AssetState
 from freshline.unmatched import is_pattern
 
@@ -30,6 +30,8 @@ ASSETS: Columns = [
     Column("DATA", drop=4),
     Column("WAITS FOR", wraps=20),
 ]
+AT_REST = (AssetState.FRESH, AssetState.SOURCE, AssetState.RETIRED)
+USUAL, MOST = 100, 100_000
 NOTHING = "nothing is applied yet; `freshline apply` stores a project's definitions"
 DETAILS: Columns = ["", Column("", wraps=20)]
 WORKFLOWS: Columns = [
@@ -50,6 +52,8 @@ WORKFLOWS: Columns = [
         "freshline status",
         "freshline status flights.delay.hourly",
         "freshline status 'flights.*' --watch",
+        "freshline status 'core__*' --state stale --state failing",
+        "freshline status --limit 500 --after flights.delay",
         "freshline status --all        with assets that nobody uses any more",
         "freshline status --json | jq '.assets[] | select(.expired) | .assetId'",
     ],
@@ -57,13 +61,37 @@ WORKFLOWS: Columns = [
 @click.argument("name", metavar="[ASSET|SLUG|PATTERN]", required=False)
 @click.option("--watch", "-w", "live", is_flag=True, help="Keep showing it; in a pipe, print what changes.")
 @click.option("--all", "everything", is_flag=True, help="Also show retired assets.")
+@click.option(
+    "--state",
+    "states",
+    type=click.Choice([str(one) for one in AssetState]),
+    multiple=True,
+    help="Only assets in this state.",
+)
+@click.option("--of", "owner", metavar="PROJECT", help="Only assets of this project, if the database has several.")
+@click.option(
+    "--limit", type=click.IntRange(1, MOST), help=f"The most assets to list. Default: {USUAL}; with --json all."
+)
+@click.option("--after", metavar="ASSET", help="Continue a listing after this asset.")
 @json_option
 @pass_app
-def status(app: App, *, name: str | None, live: bool, everything: bool, as_json: bool) -> None:
+def status(
+    app: App,
+    *,
+    name: str | None,
+    live: bool,
+    everything: bool,
+    states: tuple[str, ...],
+    owner: str | None,
+    limit: int | None,
+    after: str | None,
+    as_json: bool,
+) -> None:
     """Show freshness, last automatic run, next refresh, cooldown, breaker and holds.
 
-    Without a name: all assets and workflows. With an asset or a workflow's slug: that one in detail. With a pattern
-    such as 'sales.*': the assets that it matches.
+    The first line says how many assets are fresh, and how many causes explain the others. Then follow, by name, the
+    assets and the workflows that produce them. Without a name: all. With an asset or a workflow's slug: that one in
+    detail. With a pattern such as 'sales.*': the assets that it matches.
 
     States: source (made outside), running, failing (its last runs failed), missing (never produced),
     waiting (queued or held), stale (its inputs changed or it expired), fresh; retired (nobody produces, reads or
@@ -72,10 +100,12 @@ def status(app: App, *, name: str | None, live: bool, everything: bool, as_json:
     An asset with partitions shows how many of them are in which state. The rest of its line is about the newest one;
     `freshline partitions ASSET` lists all.
     """
+    most = limit if limit is not None or as_json else USUAL
+    wanted = WantedStatus(everything, frozenset(map(AssetState, states)), owner, after, most)
     with app.read_backend() as reader:
         if live:
-            watch(lambda: reader.status(name, everything=everything), _parts, as_json=as_json)
-        found = reader.status(name, everything=everything)
+            watch(lambda: reader.status(name, wanted), _parts, as_json=as_json)
+        found = reader.status(name, wanted)
     if as_json:
         output.print_json(found)
     elif name is None or is_pattern(name):
@@ -85,10 +115,18 @@ def status(app: App, *, name: str | None, live: bool, everything: bool, as_json:
 
 
 def _overview(found: Status) -> None:
-    if not found["assets"] and not found["workflows"]:
+    if not found["summary"]["counts"]:
         output.message(NOTHING)
     else:
         output.show(*_parts(found))
+    shown, matched = len(found["assets"]), found["summary"]["matched"]
+    if found["next"]:
+        output.message(
+            f"{shown:,} of {matched:,} assets; `--limit N` shows more, `--after {found['next']}` continues, and"
+            " `--state` and patterns such as 'sales.*' choose"
+        )
+    elif not matched and found["summary"]["counts"]:
+        output.message("no asset is in such a state now")
     if found["retired"]:
         hidden = "1 retired asset is" if found["retired"] == 1 else f"{found['retired']} retired assets are"
         output.message(f"{hidden} hidden; `freshline status --all` shows all, `freshline forget ASSET` removes one")
@@ -96,12 +134,23 @@ def _overview(found: Status) -> None:
 
 
 def _parts(found: Status) -> list[str | Table]:
-    """Return the tables of an overview."""
-    if not found["assets"] and not found["workflows"]:
+    """Return the summary and the tables of an overview."""
+    if not found["summary"]["counts"]:
         return [NOTHING]
     now = parse_time(found["at"])
-    parts: list[str | Table] = [asset_table(found["assets"], now), "", workflow_table(found["workflows"], now)]
+    parts: list[str | Table] = [_summary_line(found["summary"])]
+    if found["assets"]:
+        parts += ["", asset_table(found["assets"], now)]
+    if found["workflows"]:
+        parts += ["", workflow_table(found["workflows"], now)]
     return [*parts, "", _pool_table(found["pools"])] if found["pools"] else parts
+
+
+def _summary_line(summary: StatusSummary) -> str:
+    """Return how many assets are fresh, why the others are not, and in which states these are."""
+    counts = summary["counts"]
+    others = [f"{counts[one]:,} {one}" for one in AssetState if one not in AT_REST and counts.get(one)]
+    return summary["sentence"] + (f" ({', '.join(others)})" if others else "")
 
 
 def asset_table(assets: list[AssetStatus], now: datetime) -> Table:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal, TypedDict
 
 from freshline.model.documents.partition import PartitionSummary
+from freshline.model.enums import AssetState
 
 
 class Hold(TypedDict):
@@ -31,6 +33,7 @@ class AssetStatus(TypedDict):
     """
 
     assetId: str
+    project: str | None
     partitionKey: str
     workflowSlug: str | None
     state: str
@@ -118,15 +121,54 @@ class RootCause(TypedDict):
     partitioned: bool
 
 
+@dataclass(frozen=True, slots=True)
+class WantedStatus:
+    """Which assets to show: in one of these states, of this project, after this name, and so many.
+
+    `everything`: also assets that nobody uses any more.
+    """
+
+    everything: bool = False
+    states: frozenset[AssetState] = frozenset()
+    project: str | None = None
+    after: str | None = None
+    limit: int | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Return whether all assets are wanted that a name stands for."""
+        return not self.states and self.project is None and self.after is None and self.limit is None
+
+
+EVERYTHING_USED = WantedStatus()
+
+
+class StatusSummary(TypedDict):
+    """All assets that a name stands for, of a project if one is named, in whatever state.
+
+    `total` and `fresh` count those that are produced, and are not retired; `counts` has all by state. `matched`: how
+    many are in the wanted states. `causes`: how many explain what is not fresh; null for a part of the installation.
+    """
+
+    sentence: str
+    total: int
+    fresh: int
+    counts: dict[str, int]
+    matched: int
+    causes: int | None
+
+
 class Status(TypedDict):
     """The state of the installation. `notes`: work that no running process can do, and proposals.
 
     `warnings`: what sources lose, of the asset or workflow that was asked for.
     `retired`: how many assets are left out because nobody uses them. `materializers`: how many are live. `rootCauses`:
-    of the asset or workflow that was asked for.
+    of the asset or workflow that was asked for. `next`: the last asset of this page, if more follow.
     """
 
     at: str
+    summary: StatusSummary
+    next: str | None
     assets: list[AssetStatus]
     workflows: list[WorkflowStatus]
     pools: list[Pool]

@@ -124,7 +124,7 @@ def make_plan(project: Project, stored: Stored, with_data: AbstractSet[str] = fr
     _refuse_clashes(project, stored)
     alerts = compare(project.name, project.alerts, stored.alerts)
     plan = ApplyPlan(project.name, warnings=list(project.warnings), alerts=alerts)
-    code = _changed_files(project, stored)
+    code = _ChangedFiles.between(stored.code_files, project.code_files)
     plan.same_jobs.extend(_same_jobs(project, stored))
     for loaded in sorted(project.workflows, key=lambda one: one.definition.slug):
         _compare(plan, loaded, stored, code)
@@ -147,7 +147,7 @@ def _is_new_source(row: StoredAsset | None) -> bool:
     return row is None or (row["source_project"] is None and not row["produced"])
 
 
-def _compare(plan: ApplyPlan, loaded: LoadedWorkflow, stored: Stored, code: Sequence[str]) -> None:
+def _compare(plan: ApplyPlan, loaded: LoadedWorkflow, stored: Stored, code: _ChangedFiles) -> None:
     slug = loaded.definition.slug
     row = stored.workflows.get(slug)
     if row is None or row["retired"]:
@@ -159,13 +159,13 @@ def _compare(plan: ApplyPlan, loaded: LoadedWorkflow, stored: Stored, code: Sequ
         plan.changes[slug] = _differences(loaded, row, code)
 
 
-def _differences(loaded: LoadedWorkflow, row: StoredWorkflow, code: Sequence[str]) -> list[str]:
+def _differences(loaded: LoadedWorkflow, row: StoredWorkflow, code: _ChangedFiles) -> list[str]:
     found = sorted(_paths(row["definition"], workflow_json(loaded.definition), ""))
     if row["code_hash"] == loaded.code_hash:
         return found
     if _same_job(loaded, row):
         return found or [OTHER_CODE]
-    names = [name for name in code if name in loaded.files]
+    names = code.of(loaded)
     more = len(names) - MOST_FILES
     files = names if more <= 0 else [*names[:MOST_FILES], f"{more} more Python files"]
     return [*found, *(files or (["Python code"] if loaded.code_hash else []))]
@@ -182,12 +182,24 @@ def _same_job(loaded: LoadedWorkflow, row: StoredWorkflow) -> bool:
     return row["job_fingerprint"] in {loaded.job_fingerprint, loaded.former_fingerprint}
 
 
-def _changed_files(project: Project, stored: Stored) -> list[str]:
-    """Return the Python files whose statements differ from those of the last apply; nothing if they are not known."""
-    before, after = stored.code_files, project.code_files
-    if before.get("") != after.get(""):
-        return []
-    return sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+@dataclass(frozen=True, slots=True)
+class _ChangedFiles:
+    """The Python files that differ from those of the last apply, and those that no job executes any more."""
+
+    changed: frozenset[str] = frozenset()
+    gone: frozenset[str] = frozenset()
+
+    @classmethod
+    def between(cls, before: Mapping[str, str], after: Mapping[str, str]) -> _ChangedFiles:
+        """Compare digests; nothing is known of those of another method."""
+        if before.get("") != after.get(""):
+            return cls()
+        changed = frozenset(name for name in after if before.get(name) != after[name])
+        return cls(changed, frozenset(before.keys() - after.keys()))
+
+    def of(self, loaded: LoadedWorkflow) -> list[str]:
+        """Return those that a workflow's jobs execute, or may have executed."""
+        return sorted((self.changed & loaded.files) | self.gone)
 
 
 def job_changes(loaded: LoadedWorkflow, changes: Sequence[str]) -> list[str]:

@@ -16,13 +16,13 @@ from freshline.model.documents.overview import Cause, CauseKind
 from freshline.model.enums import AssetState
 from freshline.model.json import Json
 from freshline.model.state import reference
-from freshline.store.alerts.evaluation import read_reported, read_troubles
+from freshline.store.alerts.troubles import read_reported, read_troubles
 from freshline.store.read.next_steps import Source, Words, first_line, next_step, sentence
 from freshline.store.read.root_causes import Fact, Found, Root, Situation, find, lasting
 from freshline.store.read.session import ReadSession, json_value
+from freshline.store.read.status import AT_REST
 
 MOST_ASSETS = 20
-_AT_REST = frozenset({AssetState.FRESH, AssetState.SOURCE, AssetState.RETIRED})
 _WITH_ERROR = frozenset({"failing", "watch-failing", "nothing-found"})
 
 
@@ -34,7 +34,7 @@ class CauseReader:
         self._graph = graph
         self._now = now
         self._failing = {one for one, state in states.items() if state is AssetState.FAILING}
-        self._unfresh = {one for one, state in states.items() if state not in _AT_REST}
+        self._unfresh = {one for one, state in states.items() if state not in AT_REST}
         self._keys: dict[str, str] = {}  # the last partition that fails, by slug
 
     def found(self) -> list[Found]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 
@@ -19,21 +19,19 @@ from freshline.model.documents.overview import (
 from freshline.model.documents.status import Pool
 from freshline.model.enums import AssetState
 from freshline.model.json import Json
-from freshline.plural import counted
 from freshline.store.db.database import Database
 from freshline.store.db.queries import load
 from freshline.store.read.cause_reader import CauseReader
 from freshline.store.read.partitions import Partitions
-from freshline.store.read.root_causes import Found
 from freshline.store.read.session import ReadSession, json_value
 from freshline.store.read.status import SILENT_MS, newest_of, notes, state_of
+from freshline.store.read.summary import produced_states, sentence
 
 MOST_CAUSES = 20
 MOST_NAMES = 20
 MOST_LAGS = 5
 DAY = timedelta(days=1)
 NO_MATERIALIZER = "no materializer is running: nothing is evaluated until `freshline materializer` starts one"
-NOT_PRODUCED = frozenset({AssetState.SOURCE, AssetState.RETIRED})
 # What was counted over the last day is kept for this many times as long as that took, if it took longer than the least.
 _KEPT_TIMES, _KEPT_LEAST_S = 20, 0.2
 
@@ -59,11 +57,11 @@ class OverviewReader:
             found = causes.found()
             counts = session.rows("counts", grace=SILENT_MS)[0]
             ended, changed = self._last_day(session, now)
-            produced = [state for state in states.values() if state not in NOT_PRODUCED]
+            produced = produced_states(states)
             return {
                 "at": json_value(now),
                 "position": position,
-                "sentence": _sentence(produced, found, applied=bool(states)),
+                "sentence": sentence(produced, found, applied=bool(states)),
                 "total": len(produced),
                 "counts": dict(Counter(state.value for state in states.values())),
                 "causes": [causes.document(one) for one in found[:MOST_CAUSES]],
@@ -105,23 +103,6 @@ class OverviewReader:
     def _session(self) -> Iterator[ReadSession]:
         with self._database.reading(unhurried=True) as connection:
             yield ReadSession(connection, self._statements)
-
-
-def _sentence(produced: Sequence[AssetState], found: Sequence[Found], *, applied: bool) -> str:
-    """Return how many assets are fresh, and how many causes explain the others."""
-    if not applied:
-        return "nothing is applied yet; `freshline apply` stores a project's definitions"
-    total, fresh = len(produced), sum(state is AssetState.FRESH for state in produced)
-    explaining = sum(bool(one.unfresh) for one in found)
-    others = len(found) - explaining
-    also = f"; {counted(others, 'other cause needs', 'other causes need')} attention" if others else ""
-    if not total:
-        return f"no asset is produced{also}"
-    if fresh == total:
-        return f"{fresh:,} of {total:,} fresh{also.replace('other cause', 'cause')}"
-    verb = "explains" if explaining == 1 else "explain"
-    rest = f"the other {total - fresh:,}" if fresh else "them"
-    return f"{fresh:,} of {total:,} fresh; {counted(explaining, 'cause')} {verb} {rest}{also}"
 
 
 def _lag(session: ReadSession) -> OverviewLag:

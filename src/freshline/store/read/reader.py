@@ -26,7 +26,7 @@ from freshline.model.documents.event import Event, EventDetail
 from freshline.model.documents.lineage import RunLineage
 from freshline.model.documents.partition import AssetPartitions, WantedPartitions
 from freshline.model.documents.run import LogLine, Run, RunDetail
-from freshline.model.documents.status import Status, WorkflowStatus
+from freshline.model.documents.status import EVERYTHING_USED, Status, WantedStatus, WorkflowStatus
 from freshline.model.documents.watch import Watch
 from freshline.model.documents.workflow import Definition, PolicyStatus
 from freshline.model.events import cloud_event
@@ -219,13 +219,13 @@ class Reader(InstallationReader):
             return self.decisions(limit, workflow=found["slug"], partition=partition)
         return self.decisions(limit, asset=found["assetId"], partition=partition)
 
-    def status(self, name: str | None = None, *, everything: bool = False) -> Status:
-        """Return the assets, workflows and pools: all, or those of one asset or workflow.
+    def status(self, name: str | None = None, wanted: WantedStatus = EVERYTHING_USED) -> Status:
+        """Return the assets, workflows and pools: all, or those of one asset or workflow, or of a pattern.
 
-        Retired assets are left out, unless one is named or `everything` is asked for.
+        Retired assets are left out, unless one is named or they are wanted.
         """
         with self._session() as session:
-            return read_status(session, self._partitions.at(session), name, everything=everything)
+            return read_status(session, self._partitions.at(session), name, wanted)
 
     def partitions(self, asset: str, wanted: WantedPartitions | None = None, limit: int = 100) -> AssetPartitions:
         """Return a page of the states of an asset's partitions, newest first; equal states in a row are one entry."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from freshline.errors import NotFoundError
 from freshline.model.documents.partition import PartitionSummary
 from freshline.model.documents.status import (
     AssetStatus,
@@ -15,6 +16,7 @@ from freshline.model.documents.status import (
     Pool,
     RootCause,
     Status,
+    WantedStatus,
     WorkflowStatus,
 )
 from freshline.model.enums import AssetState, PartitionState
@@ -24,34 +26,62 @@ from freshline.store.db.database import Row
 from freshline.store.read import resolve
 from freshline.store.read.partitions import CurrentPartitions
 from freshline.store.read.session import ReadSession, json_value
+from freshline.store.read.summary import read_causes, summarize
+from freshline.suggest import hint
 from freshline.unmatched import is_pattern
 
 MOST_CAUSES = 20
+AT_REST = frozenset({AssetState.FRESH, AssetState.SOURCE, AssetState.RETIRED})
 # A process without a heartbeat for this long counts as dead: twice the lease.
 SILENT_MS = 30_000
 
 
-def read_status(session: ReadSession, partitions: CurrentPartitions, name: str | None, *, everything: bool) -> Status:
-    """Return the status of the installation, or of one asset or workflow."""
+def read_status(session: ReadSession, partitions: CurrentPartitions, name: str | None, wanted: WantedStatus) -> Status:
+    """Return the status of the installation, of one asset or workflow, or of the assets that a pattern matches."""
     names, slugs = resolve.scope(session, name)
     one = name is not None and not is_pattern(name)
+    _check(session, wanted)
     newest = partitions.newest(names)
     assets = session.rows("status_assets", assets=names, **newest_of(newest))
     workflows = session.rows("status_workflows", slugs=slugs, **newest_of(partitions.newest() if slugs else newest))
     summaries = partitions.summaries(newest)
     queue = session.rows("queue", grace=SILENT_MS)[0]
-    shown = [row for row in assets if everything or one or not row["retired"]]
+    retired = [] if wanted.everything or one else [row for row in assets if row["retired"]]
+    mine = [row for row in assets if wanted.project in {None, row["project"]}]
+    states = {row["assetId"]: state_of(row, summaries.get(row["assetId"])) for row in mine}
+    hidden = {row["assetId"] for row in retired}
+    matched = [row for row in mine if row["assetId"] not in hidden and states[row["assetId"]] in _states(wanted)]
+    page = [row for row in matched if wanted.after is None or row["assetId"] > wanted.after]
+    shown = page if wanted.limit is None else page[: wanted.limit]
+    makers = None if wanted.whole else {row["workflowSlug"] for row in shown}
+    all_fresh = AT_REST.issuperset(states.values())
+    known = name is None and wanted.project is None
+    causes = None if not known else [] if all_fresh else read_causes(session, partitions.graph, states)
     return {
         "at": session.json_rows("clock")[0]["now"],
+        "summary": summarize(states, causes, matched=len(matched)),
+        "next": shown[-1]["assetId"] if len(shown) < len(page) else None,
         "assets": [asset_status(row, summaries.get(row["assetId"])) for row in shown],
-        "workflows": [workflow_status(row) for row in workflows],
+        "workflows": [workflow_status(row) for row in workflows if makers is None or row["slug"] in makers],
         "pools": session.documents(Pool, "pools"),
         "notes": [*notes(queue), *_proposals(session, slugs)],
         "warnings": source_warnings.of_names(session, names, slugs) if names and slugs is not None else [],
-        "retired": len(assets) - len(shown),
+        "retired": len(retired),
         "materializers": queue["materializers"],
         "rootCauses": session.documents(RootCause, "root_causes", slugs=slugs, limit=MOST_CAUSES) if one else [],
     }
+
+
+def _check(session: ReadSession, wanted: WantedStatus) -> None:
+    """Raise NotFoundError if the project does not exist."""
+    if wanted.project is not None:
+        names = [row["name"] for row in session.rows("project_names")]
+        if wanted.project not in names:
+            raise NotFoundError(f"project {wanted.project!r} does not exist", hint=hint(wanted.project, names))
+
+
+def _states(wanted: WantedStatus) -> Collection[AssetState]:
+    return wanted.states or frozenset(AssetState)
 
 
 def newest_of(newest: Mapping[str, str]) -> dict[str, list[str]]:
@@ -64,6 +94,7 @@ def asset_status(row: Row, partitions: PartitionSummary | None = None) -> AssetS
     planned = next_refresh(row)
     return {
         "assetId": row["assetId"],
+        "project": row["project"],
         "partitionKey": row["partitionKey"],
         "workflowSlug": row["workflowSlug"],
         "state": state_of(row, partitions).value,

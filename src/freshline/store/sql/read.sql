@@ -207,8 +207,8 @@ WITH RECURSIVE shown AS (
         ORDER BY r.queued_at DESC LIMIT 1
     ) r
 )
-SELECT s.id AS "assetId", s.partition_key AS "partitionKey", w.slug AS "workflowSlug",
-       h.produced_at AS "producedAt", h.data_version AS "dataVersion", h.sequence AS version,
+SELECT s.id AS "assetId", coalesce(w.project, s.source_project) AS project, s.partition_key AS "partitionKey",
+       w.slug AS "workflowSlug", h.produced_at AS "producedAt", h.data_version AS "dataVersion", h.sequence AS version,
        h.table_version AS "tableVersion", n.rows, n.bytes, n.run_id AS "runId", coalesce(n.mixed, false) AS mixed,
        coalesce(n.mixed_from <> '{}' AND freshline_mixed(n.mixed_from), false) AS "mixedUpstream",
        coalesce(t.due_at, t.expired_at, n.expires_at) AS "expiresAt", t.due_at, t.reason AS due_reason, t.expired_at,
@@ -248,6 +248,10 @@ LEFT JOIN unread u ON u.workflow_id = s.producer_id
 LEFT JOIN last_auto l ON l.workflow_id = s.producer_id
 LEFT JOIN last_ended z ON z.workflow_id = s.producer_id
 ORDER BY s.id
+
+-- name: project_names
+-- purpose: read the names of all projects
+SELECT name FROM projects ORDER BY name
 
 -- name: status_workflows
 -- purpose: read every workflow that is not retired, with its failures, its active run and its hold
