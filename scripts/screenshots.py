@@ -97,6 +97,8 @@ class Camera:
         screen = browsing.screen(self._url, context)
         screen.open()
         screen.live()
+        # A headless browser has no scroll bars, so it needs no room for them.
+        screen.page.evaluate("document.documentElement.style.scrollbarGutter = 'auto'")
         for name, address in views.items():
             screen.go(self._scene.address(address))
             screen.settled()

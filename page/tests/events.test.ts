@@ -2,6 +2,8 @@ import { describe, expect, it } from 'vitest'
 import { conclusionText, fateText } from '../src/parts/conclusion'
 import { eventText } from '../src/parts/event-text'
 import { differences, subjectAt } from '../src/views/audit/changes'
+import { selection } from '../src/format'
+import { allowed } from '../src/views/tokens'
 import { matchingSources, sourceIds, watchMark, watchText } from '../src/views/sources/data'
 import { webhookState } from '../src/views/webhooks/state'
 import { processState, troubles } from '../src/views/workers/state'
@@ -95,6 +97,20 @@ describe('sources', () => {
     expect(watchText(one)).toBe(text)
     // What is not known yet is not good.
     expect(watchMark(one) === 'ok').toBe(text === 'the last look succeeded')
+  })
+})
+
+describe('what a token or a filter allows', () => {
+  it('is said once, without a contradiction', () => {
+    expect(allowed({ scope: 'read', data: true })).toBe('reads everything, with rows')
+    expect(allowed({ scope: 'read', data: false })).toBe('reads everything but rows')
+    expect(allowed({ scope: 'operate', data: true })).toBe('also reports, runs, cancels and pauses; reads rows too')
+    expect(allowed({ scope: 'admin', data: true })).toBe('may do everything')
+  })
+
+  it('has a word for everything', () => {
+    expect(selection(['*'], 'all events')).toBe('all events')
+    expect(selection(['asset.*', 'backfill.*'], 'all events')).toBe('asset.* and backfill.*')
   })
 })
 

@@ -23,4 +23,5 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 def hint(name: str, known: Collection[str]) -> str:
     """Return "did you mean 'x'?", or the first known names if none is similar."""
-    return did_you_mean(name, known) or f"known are {', '.join(list(known)[:MOST_SHOWN]) or 'none'}"
+    more = ", ..." if len(known) > MOST_SHOWN else ""  # a warning may be a header of HTTP, which has no ellipsis
+    return did_you_mean(name, known) or f"known are {', '.join(list(known)[:MOST_SHOWN]) or 'none'}{more}"

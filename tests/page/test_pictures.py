@@ -43,7 +43,7 @@ def test_every_page_has_pictures_at_three_sizes_in_both_themes() -> None:
 
 
 def test_the_docs_show_every_picture() -> None:
-    """The page about the page has each page in both themes, the gallery the smaller sizes; each theme to its readers."""
+    """One page has each view in both themes, the gallery the smaller sizes; each theme for its readers."""
     pages = {
         page: LINK.findall((ROOT / "docs" / page).read_text(encoding="utf-8"))
         for page in ("page.md", "page-gallery.md")
