@@ -12,7 +12,7 @@ from freshline.decide.batch import with_defaults
 from freshline.model.policy import Policy
 from freshline.model.state import reference
 from freshline.simulation import Catalogue, Member, Simulator
-from freshline.store.apply.stored import read_graph
+from freshline.store.apply.stored_graph import read_graph
 from tests.scenarios.test_partitions import DAYS, MONTHS
 from tests.scenarios.test_retirement import kept
 from tests.store_harness import Lab, workflow

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from freshline.store.apply.stored import GraphCache
+from freshline.store.apply.stored_graph import GraphCache
 from tests.store_harness import Lab
 
 TABLES = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from freshline.decide.motion import Moving
 from freshline.services.reconciler import Reconciler
-from freshline.store.apply.stored import read_graph
+from freshline.store.apply.stored_graph import read_graph
 from freshline.store.evaluation import load_state
 from freshline.store.evaluation.load_state import FEW
 from tests.store.transaction_cases import key_of

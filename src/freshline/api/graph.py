@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
@@ -15,7 +16,7 @@ from freshline.model.documents.graph_view import AssetStates
 
 MOST_ASSETS = 500
 Assets = Annotated[
-    list[Annotated[str, StringConstraints(max_length=200)]] | None,
+    Sequence[Annotated[str, StringConstraints(max_length=200)]],
     Query(alias="asset", max_length=MOST_ASSETS, description="Only these assets; it can be repeated. Default: all."),
 ]
 router = APIRouter(tags=["assets"], route_class=UnvalidatedRoute)
@@ -31,9 +32,9 @@ def show_layout(_: RequireRead, store: StoreDep, request: Request) -> Response:
 
 
 @router.get("/assets/states", response_model=models.AssetStates)
-def list_states(_: RequireRead, store: StoreDep, assets: Assets = None) -> AssetStates:
+def list_states(_: RequireRead, store: StoreDep, assets: Assets = ()) -> AssetStates:
     """Return the state of every asset, or of the named ones, and the event position that they belong to.
 
     A stream of events that begins at `position` misses no change. Assets that do not exist are left out.
     """
-    return store.reader.graph_view.states(assets)
+    return store.reader.graph_view.states(assets or None)

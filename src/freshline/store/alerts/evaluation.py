@@ -19,7 +19,7 @@ from freshline.model.alerts import AlertKind
 from freshline.model.json import Json
 from freshline.store.alerts.rules import policy_of
 from freshline.store.alerts.troubles import read_reported, read_troubles
-from freshline.store.apply.stored import GraphCache
+from freshline.store.apply.stored_graph import GraphCache
 from freshline.store.db.database import Connection, Database, Row
 from freshline.store.db.ids import new_id
 from freshline.store.db.queries import load

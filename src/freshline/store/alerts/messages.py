@@ -19,7 +19,7 @@ from freshline.graph import Graph
 from freshline.model.alerts import AlertTarget
 from freshline.settings import Settings
 from freshline.store.alerts.evaluation import incident
-from freshline.store.apply.stored import GraphCache
+from freshline.store.apply.stored_graph import GraphCache
 from freshline.store.db.database import Connection, Database, Row
 from freshline.store.db.queries import load
 

@@ -21,7 +21,7 @@ from freshline.partitions.selection import EVERYTHING
 from freshline.plural import counted
 from freshline.reading import existing
 from freshline.store.apply.diff import Stored
-from freshline.store.apply.stored import read_graph
+from freshline.store.apply.stored_graph import read_graph
 from freshline.store.db.database import Connection
 from freshline.store.db.queries import load
 from freshline.store.evaluation.partitions import arrays, expected, known_keys

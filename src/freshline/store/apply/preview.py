@@ -22,7 +22,7 @@ from freshline.simulation import plan
 from freshline.simulation.from_store import Facts, restore
 from freshline.store.apply import partition_plan
 from freshline.store.apply.partition_changes import counts, sentences
-from freshline.store.apply.stored import read_graph
+from freshline.store.apply.stored_graph import read_graph
 from freshline.store.db.database import Connection, Row
 from freshline.store.db.queries import load
 from freshline.store.evaluation import load_state

@@ -1,14 +1,11 @@
-"""Reads the stored catalogue: workflows, assets, edges, and how long runs took."""
+"""Reads the stored catalogue for a comparison: workflows, assets, edges, and how long runs took."""
 
 from __future__ import annotations
 
 from typing import cast
 
-from freshline.decide.times import milliseconds
-from freshline.graph import Graph
 from freshline.store.alerts import rules
 from freshline.store.apply.diff import Stored, StoredAsset, StoredWorkflow
-from freshline.store.apply.partition_edges import stored_partitions
 from freshline.store.apply.wait_warnings import Duration, WaitWarnings
 from freshline.store.db.database import Connection
 from freshline.store.db.queries import load
@@ -16,41 +13,6 @@ from freshline.store.db.queries import load
 SQL = load("apply")
 # Runs per workflow for its duration. Older runs had other jobs and other data.
 MOST_RUNS = 200
-
-
-def read_graph(connection: Connection) -> Graph:
-    """Return the graph of all workflows."""
-    row = connection.execute(SQL["graph"]).fetchone()
-    assert row is not None  # noqa: S101 - an aggregate always returns a row
-    producers = dict(zip(row["made"] or (), row["makers"] or (), strict=True))
-    divided = stored_partitions(producers, row["partitionings"] or {}, row["declared"] or ())
-    return Graph(
-        epoch=row["epoch"],
-        slugs=dict(zip(row["workflows"] or (), row["slugs"] or (), strict=True)),
-        producers=producers,
-        edges=zip(row["read"] or (), row["readers"] or (), strict=True),
-        not_automatic=row["not_automatic"] or (),
-        not_triggering=[(asset_id, workflow_id) for asset_id, workflow_id in row["not_triggering"] or ()],
-        partitionings=divided.partitionings,
-        mappings=divided.mappings,
-        requirements=divided.requirements,
-        retained={one: milliseconds(after) for one, after in (row["retained"] or {}).items()},
-        on_retire=divided.on_retire,
-    )
-
-
-class GraphCache:
-    """The graph of the last epoch that was seen. Reading it costs as much as the catalogue is large."""
-
-    def __init__(self) -> None:
-        self._graph: Graph | None = None
-
-    def read(self, connection: Connection, epoch: int | None = None) -> Graph:
-        """Return the graph, and read it again unless it is of this epoch; None: of any."""
-        graph = self._graph
-        if graph is None or (epoch is not None and graph.epoch != epoch):
-            graph = self._graph = read_graph(connection)
-        return graph
 
 
 def read_stored(connection: Connection, project: str) -> Stored:

@@ -18,7 +18,7 @@ from freshline.store import partition_timers, seen_keys
 from freshline.store.alerts import rules
 from freshline.store.apply import partition_changes, watches
 from freshline.store.apply.diff import ApplyPlan, Stored, job_changes, reshaped
-from freshline.store.apply.stored import read_graph
+from freshline.store.apply.stored_graph import read_graph
 from freshline.store.apply.timers import DueTimer, declared_freshness, set_timers
 from freshline.store.db.database import Connection, Row
 from freshline.store.db.ids import new_id

@@ -21,7 +21,7 @@ from freshline.model.enums import EventType
 from freshline.model.json import Json
 from freshline.partitions.selection import Selection, from_json
 from freshline.reading import existing
-from freshline.store.apply.stored import GraphCache
+from freshline.store.apply.stored_graph import GraphCache
 from freshline.store.backfills import proposals, read, selecting
 from freshline.store.backfills.selecting import Catalogue, Part
 from freshline.store.db.database import Connection, Database, Row

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypedDict
 from freshline.duration import in_words
 from freshline.errors import SchemaError
 from freshline.settings import Settings
-from freshline.store.apply.stored import read_graph
+from freshline.store.apply.stored_graph import read_graph
 from freshline.store.db import migrate
 from freshline.store.db.database import Connection, Row
 from freshline.store.db.queries import load

@@ -16,7 +16,7 @@ from freshline.decide.decision import Decision
 from freshline.decide.holds import FIRST_RECHECK, LONGEST_RECHECK, doubling
 from freshline.graph import Graph
 from freshline.model.enums import Outcome, Reason
-from freshline.store.apply.stored import read_graph
+from freshline.store.apply.stored_graph import read_graph
 from freshline.store.db.database import Connection, Database, Row
 from freshline.store.db.queries import load
 from freshline.store.evaluation import load_state, notes, sweep, timers

@@ -14,7 +14,7 @@ from freshline.model.state import reference
 from freshline.partitions import document
 from freshline.settings import Settings
 from freshline.storage.base import Storage
-from freshline.store.apply.stored import GraphCache
+from freshline.store.apply.stored_graph import GraphCache
 from freshline.store.db import locks
 from freshline.store.db.commit_outcome import resolved
 from freshline.store.db.database import Connection, Database

@@ -16,7 +16,7 @@ from freshline.model.enums import EventType, RunStatus, TriggerType
 from freshline.model.json import Json
 from freshline.model.state import State, split_reference
 from freshline.plural import counted
-from freshline.store.apply.stored import GraphCache
+from freshline.store.apply.stored_graph import GraphCache
 from freshline.store.db.database import Connection, Row
 from freshline.store.db.queries import load
 from freshline.store.evaluation import load_state

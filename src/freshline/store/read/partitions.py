@@ -24,7 +24,7 @@ from freshline.store.read.session import ReadSession, json_value
 if TYPE_CHECKING:
     from freshline.graph import Graph
     from freshline.reading import Expected, Newest
-    from freshline.store.apply.stored import GraphCache
+    from freshline.store.apply.stored_graph import GraphCache
     from freshline.store.read.affected import Change as ChangedSnapshot
 
 MOST_UNITS = 10_000
@@ -61,7 +61,7 @@ class Partitions:
         return CurrentPartitions(session, lambda: self._graph(session))
 
     def _graph(self, session: ReadSession) -> Graph:
-        from freshline.store.apply.stored import GraphCache  # noqa: PLC0415 - most reads do not need the definitions
+        from freshline.store.apply.stored_graph import GraphCache  # noqa: PLC0415 - most reads do not need it
 
         self._graphs = self._graphs or GraphCache()
         return self._graphs.read(session.connection, session.rows("epoch")[0]["epoch"])
