@@ -41,3 +41,18 @@ def test_a_delivery_is_skipped_once(database_url: str, freshline: Freshline, tmp
     assert "was skipped before, by " in again
     assert again.endswith(": no amount\n")
     assert "'2x' is not a whole number" in freshline("delivery", "skip", "queue", "2x", code=2).stderr
+
+
+def test_what_is_shown_of_an_append_source_is_its_newest_delivery(freshline: Freshline) -> None:
+    """The rows are those of one file, and the line below them says so."""
+    root = freshline.project
+    (root / "sources" / "landing.yaml").write_text("{assetId: landing, mode: append, format: csv, path: in}\n")
+    (root / "in").mkdir()
+    assert "no workflow changes" not in freshline("apply", "--yes").stderr
+    for number in (1, 2):
+        (root / "in" / f"{number}.csv").write_text(f"n\n{number}\n")
+        freshline("report", "landing", "--payload", f'{{"path": "in/{number}.csv"}}')
+    shown = freshline("show", "landing")
+    assert shown.stdout.split() == ["n", "2"]
+    assert "(the newest delivery of a source): 1 row shown" in shown.stderr
+    assert "no workflow changes (2 workflows as before); sources are stored" in freshline("apply", "--yes").stderr

@@ -177,7 +177,8 @@ def show_plan(plan: ApplyPlan) -> None:
     _warn(plan.warnings)
     if plan.empty:
         output.message(
-            f"project {plan.project}: nothing changes ({counted(len(plan.unchanged), 'workflow')} as before)"
+            f"project {plan.project}: no workflow changes ({counted(len(plan.unchanged), 'workflow')} as before); "
+            "sources are stored as they are declared"
         )
         return
     rows = [_plan_row(slug, kind, plan) for kind, slugs in _kinds(plan) for slug in slugs]

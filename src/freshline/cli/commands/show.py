@@ -16,6 +16,7 @@ from freshline.cli.render.format import moment, size
 from freshline.cli.render.run import check_lines, check_summary
 from freshline.cli.render.table import Table
 from freshline.errors import UsageError
+from freshline.model.deliveries import DELIVERED
 from freshline.model.documents.asset import Snapshot
 from freshline.model.documents.run import Check
 from freshline.model.json import Json
@@ -94,13 +95,17 @@ def _show_table(snapshot: Snapshot, answer: Answer) -> None:
     rows = [[_cell(value) for value in row] for row in answer.rows]
     output.show(Table.of([tables.Column(name, wraps=NARROW_CELL) for name in names], rows))
     more = "; there are more, see --limit" if answer.truncated else ""
-    whole = (
-        f"{counted(snapshot['rows'], 'row')}, {size(snapshot['bytes'])}" if snapshot["rows"] is not None else "a source"
-    )
     output.message(
-        f"{_name(snapshot)} version {_number(snapshot)} of {moment(snapshot['producedAt'])} ({whole}): "
+        f"{_name(snapshot)} version {_number(snapshot)} of {moment(snapshot['producedAt'])} ({_extent(snapshot)}): "
         f"{counted(len(answer.rows), 'row')} shown{more}"
     )
+
+
+def _extent(snapshot: Snapshot) -> str:
+    """Return how much a version holds, as far as it is known."""
+    if snapshot["rows"] is not None:
+        return f"{counted(snapshot['rows'], 'row')}, {size(snapshot['bytes'])}"
+    return "the newest delivery of a source" if DELIVERED.fullmatch(snapshot["dataVersion"]) else "a source"
 
 
 def _name(snapshot: Snapshot) -> str:
