@@ -32,7 +32,7 @@ from shop.prices import rounded
 def priced(ctx):
     return ctx.inputs["up"].df().select("k", rounded("v").alias("v"))
 def typo(ctx): return ctx.inputs["up"].df().select("vv").collect()
-def fails_late(ctx): return ctx.inputs["up"].df().select(explode("v"))
+def fails_late(ctx): return ctx.inputs["up"].df().select(explode("v").alias("x"))
 
 @F.udf("int")
 def explode(v): raise ValueError(f"cannot take {v}")
@@ -124,7 +124,7 @@ def test_sql_python_functions_and_checks_work(bench: Bench, up: dict[str, Pinned
     [
         (sql("SELECT * FROM upp"), r"reads `upp`, which is not there.*: up \(asset up\) \(a table that"),
         (sql("SELECT vv FROM up"), r"\[UNRESOLVED_COLUMN.*`vv`"),
-        (sql("SELECT v / 0 FROM up"), r"\[DIVIDE_BY_ZERO\]"),
+        (sql("SELECT v / 0 AS x FROM up"), r"\[DIVIDE_BY_ZERO\]"),
         (spark_python("typo"), r"jobs.py:\d+: \[UNRESOLVED_COLUMN.*`vv`"),
         (spark_python("fails_late"), r"ValueError: cannot take \d"),
     ],

@@ -46,9 +46,9 @@ def nothing(ctx): return None
 def pandas(ctx): return [1, 2]
 def typo(ctx): return ctx.inputs["up"].df().select("vv")
 def fails(ctx): raise KeyError("k")
-def fails_late(ctx): return ctx.inputs["up"].df().select(_explode("v"))
+def fails_late(ctx): return ctx.inputs["up"].df().select(_explode("v").alias("x"))
 
-def mistakes_late(ctx): return ctx.inputs["up"].df().select(_mistake("v"))
+def mistakes_late(ctx): return ctx.inputs["up"].df().select(_mistake("v").alias("x"))
 
 @F.udf("int")
 def _mistake(v): return {}[v]
@@ -57,7 +57,7 @@ def _mistake(v): return {}[v]
 def _explode(v): raise ValueError(f"cannot take {v}")
 
 @asset("out", inputs={"up": "up"})
-def decorated(up, factor): return up.select(F.col("v") * factor)
+def decorated(up, factor): return up.select((F.col("v") * factor).alias("v"))
 
 def leaves_traces(ctx):
     ctx.spark.range(1).createOrReplaceTempView("trace")
@@ -194,7 +194,7 @@ def test_a_query_per_output(bench: Bench) -> None:
             r"reads `upp`.*not there \(line 1 pos 14\); .*: up \(asset up\) \(a table .*\n  1 \| SELECT",
         ),
         ("SELECT vv FROM up", r"\[UNRESOLVED_COLUMN.*`vv`.*line 1 pos 7\n  1 \| SELECT vv FROM up\n {13}\^$"),
-        ("SELECT v,\n\n v / 0 FROM up", r"\[DIVIDE_BY_ZERO\](.|\n)*\n  3 \|  v / 0 FROM up\n {7}\^$"),
+        ("SELECT v,\n\n v / 0 AS x FROM up", r"\[DIVIDE_BY_ZERO\](.|\n)*\n  3 \|  v / 0 AS x FROM up\n {7}\^$"),
         ("SELECT v\nFORM up x y", r"\[PARSE_SYNTAX_ERROR\].*\n  2 \| FORM up x y\n {6} *\^$"),
         ("SELECT v FROM up WHERE v = :x", r"\[UNBOUND_SQL_PARAMETER\]"),
     ],
