@@ -32,6 +32,8 @@ WINDOW = 7
 WARM = 10
 CODE = "bench"
 AUTO = {"onUpstreamUpdate": True}
+# More old partitions than a day usually has: none of them waits for an approval.
+MANY = {**AUTO, "partitions": {"limit": 100_000}}
 DAYS = """
 CREATE TEMPORARY TABLE days AS
 SELECT to_char(day, 'YYYY-MM-DD') AS key,
@@ -163,7 +165,7 @@ def _daily(keys: Sequence[str]) -> dict[str, str]:
 
 
 def _workflow(slug: str, consumes: Sequence[dict[str, Any]], partitioning: dict[str, str] | None) -> LoadedWorkflow:
-    produces: dict[str, Any] = {"assetId": slug, "autoMaterialize": AUTO}
+    produces: dict[str, Any] = {"assetId": slug, "autoMaterialize": MANY if partitioning else AUTO}
     if partitioning:
         produces["partitioning"] = partitioning
     step = {"id": "work", "job": {"kind": "python", "entrypoint": "jobs:work"}, "consumes": consumes}
