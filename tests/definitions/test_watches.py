@@ -56,10 +56,7 @@ WRONG = {
     "{files: ../x/*.csv}": (4, "'files' is '../x/*.csv' and contains '..'; write the path without it"),
     "{files: 'dt={partitionKey}/*.csv'}": (
         4,
-        (
-            "'files' is 'dt={partitionKey}/*.csv' and contains {partitionKey}; a watch does not say which partition "
-            "changed; report the partitions"
-        ),
+        "'files' has {partitionKey}, and the source has no partitions; add 'partitioning'",
     ),
     "{sql: SELECT 1}": (3, "field 'url' is missing"),
     "{sql: DELETE FROM orders, url: {env: SHOP_DATABASE}}": (

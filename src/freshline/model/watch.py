@@ -22,18 +22,20 @@ class Found:
     """One thing to report.
 
     `key` identifies a delivery for ever: a repetition changes nothing. `data_version`: of a snapshot source; None for a
-    delivery. `payload`: what `freshline report --payload` would hold.
+    delivery. `payload`: what `freshline report --payload` would hold. `partition_key`: empty for a source without
+    partitions.
     """
 
     key: str
     data_version: str | None
     payload: Mapping[str, Any]
     occurred_at: datetime | None = None
+    partition_key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Something that is not delivered: it has changed after its delivery, or cannot be one."""
+    """Something that is not delivered: it has changed after its delivery, cannot be one, or belongs to no partition."""
 
     subject: str
     message: str

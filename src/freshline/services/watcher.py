@@ -22,11 +22,12 @@ from freshline.definitions.schema.watch import KINDS, watch_of
 from freshline.duration import as_text
 from freshline.errors import ConflictError, DatabaseError, FencedError, FreshlineError
 from freshline.model.watch import Look, identity, path_key
+from freshline.partitions import document
 from freshline.services.due_service import DueService
 from freshline.services.file_notifications import FileNotifications
 from freshline.store.store import Store
 from freshline.store.watches.watches import ClaimedWatch, Looked
-from freshline.watching.look import LookContext, look
+from freshline.watching.look import LookContext, SourcePartitions, look
 from freshline.watching.seen import SeenFiles
 
 log = structlog.get_logger("freshline.watching")
@@ -303,9 +304,18 @@ def _look_at(store: Store, watch: ClaimedWatch, memory: SeenFiles | None, closed
         timeout_s=watch.timeout_ms / 1000 * CALLS,
         seen=memory,
         closed=closed,
+        partitions=_partitions(store, watch),
         private_networks=store.settings.webhook_allow_private,
     )
     return look(watch_of(watch.spec), watch.mode, watch.position, context)
+
+
+def _partitions(store: Store, watch: ClaimedWatch) -> SourcePartitions | None:
+    partitioning = document.from_json(watch.partitioning)
+    if not partitioning.columns:
+        return None
+    path = (watch.declaration.get("location") or {}).get("path")
+    return SourcePartitions(partitioning, path, partial(store.watches.known_keys, watch.asset_id, partitioning))
 
 
 def _looked(one: Running) -> Looked:

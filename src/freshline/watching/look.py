@@ -7,7 +7,7 @@ repeated after a crash repeats no report and loses none.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from importlib import import_module
@@ -19,6 +19,7 @@ from freshline.masking import Secrets
 from freshline.model.allowed_paths import AllowedPaths
 from freshline.model.json import Json
 from freshline.model.watch import MAX_FOUND, Conflict, Found, Look, Mode
+from freshline.partitions import Partitioning
 from freshline.settings import Network
 from freshline.watching.seen import SeenFiles
 
@@ -30,6 +31,7 @@ __all__ = [
     "LookContext",
     "LookError",
     "Mode",
+    "SourcePartitions",
     "look",
     "masked",
     "missing_extra",
@@ -45,11 +47,25 @@ class LookError(FreshlineError):
 
 
 @dataclass(frozen=True, slots=True)
+class SourcePartitions:
+    """The partitions of the source of a look.
+
+    `path`: where the data of a partition is, with `{partitionKey}`; None if it is not declared. `read_known` reads the
+    keys of dynamic partitions that exist.
+    """
+
+    partitioning: Partitioning
+    path: str | None
+    read_known: Callable[[], Iterable[str]] = tuple
+
+
+@dataclass(frozen=True, slots=True)
 class LookContext:
     """What a look may use.
 
     `now`: the database's time. `allowed`: the paths that the source may name. `closed`: files that were closed or moved
-    in since the last look, if only they have to be looked at. `timeout_s`: for the calls of the kind.
+    in since the last look, if only they have to be looked at. `timeout_s`: for the calls of the kind. `partitions`:
+    None for a source without.
     """
 
     asset_id: str
@@ -58,6 +74,7 @@ class LookContext:
     timeout_s: float
     seen: SeenFiles | None = None
     closed: frozenset[str] | None = None
+    partitions: SourcePartitions | None = None
     private_networks: tuple[Network, ...] = ()
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
 

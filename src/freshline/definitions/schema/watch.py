@@ -163,9 +163,15 @@ class Watch(Model):
 
 
 class FilesWatch(Watch, kind="files"):
-    """Files in a directory, an object store or HDFS: each new file is a delivery, or all of them are one version."""
+    """Files in a directory, an object store or HDFS: each new file is a delivery, or all of them are one version.
 
-    files: PathText = Field(description="A path or a pattern with * ? [..] and **, as in drop/*.csv; also a URL.")
+    Of a source with partitions those of each partition are one version.
+    """
+
+    files: PathText = Field(
+        description="A path or a pattern with * ? [..] and **, as in drop/*.csv; also a URL. {partitionKey} in it is "
+        "the key of the partition to which a file belongs, percent-encoded."
+    )
     settle_ms: Annotated[int, Field(ge=0, le=86_400_000)] | None = Field(
         default=None, description="A file is complete when it did not change for this long."
     )

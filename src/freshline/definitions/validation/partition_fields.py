@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from freshline.definitions.partition_edges import has_time
 from freshline.definitions.schema.partitioning import Partitioning
+from freshline.definitions.schema.watch import FilesWatch, Watch
 from freshline.definitions.schema.workflow import Consumes, Produces, Source, Step, Workflow
 from freshline.definitions.sql.partition_parameters import NAMES
 from freshline.definitions.steps import produced
@@ -49,6 +50,9 @@ def source_problems(source: Source) -> Iterator[Problem]:
     if source.partitioning is None:
         if PARTITION in path:
             yield Problem(("path",), f"'path' has {PARTITION}, and the source has no partitions; add 'partitioning'")
+        if isinstance(source.watch, FilesWatch) and PARTITION in source.watch.files:
+            message = f"'files' has {PARTITION}, and the source has no partitions; add 'partitioning'"
+            yield Problem(("watch", "files"), message)
         return
     if source.mode == "append":
         yield Problem(
@@ -57,16 +61,30 @@ def source_problems(source: Source) -> Iterator[Problem]:
             " an append source adds to it; remove one of them",
         )
     if source.watch is not None:
+        yield from _watch_without_key(source.watch)
+    if path and PARTITION not in path:
+        message = f"'path' has no {PARTITION}, so that every report of a partition needs a path of its own{_hint(path)}"
+        yield Problem(("path",), message, warning=True)
+
+
+def _watch_without_key(watch: Watch) -> Iterator[Problem]:
+    """Yield a watch of a source with partitions that does not say which of them has changed."""
+    if not isinstance(watch, FilesWatch):
         yield Problem(
             ("watch",),
-            "'watch' is not possible with 'partitioning': a watch does not say which partition has changed; remove it,"
-            " and report the partitions",
+            f"'watch' with '{watch.kind}' is not possible with 'partitioning': it does not say which partition has"
+            f" changed; watch 'files' whose path has {PARTITION}, or remove it, and report the partitions",
         )
-    if path and PARTITION not in path:
-        found = next((one for one in _PLACEHOLDER.findall(path) if suggestion(one, [PARTITION])), "")
-        hint = suggestion(found, [PARTITION]) if found else f"; write {PARTITION} where the key is"
-        message = f"'path' has no {PARTITION}, so that every report of a partition needs a path of its own{hint}"
-        yield Problem(("path",), message, warning=True)
+    elif PARTITION not in watch.files:
+        hint = _hint(watch.files, ", as in drop/dt={partitionKey}/*.csv")
+        message = f"'files' has no {PARTITION}, so that a file does not say to which partition it belongs{hint}"
+        yield Problem(("watch", "files"), message)
+
+
+def _hint(path: str, example: str = "") -> str:
+    """Return what to write in a path without the key."""
+    found = next((one for one in _PLACEHOLDER.findall(path) if suggestion(one, [PARTITION])), "")
+    return suggestion(found, [PARTITION]) if found else f"; write {PARTITION} where the key is{example}"
 
 
 def _fields(output: Produces) -> Iterator[tuple[str, ...]]:

@@ -104,7 +104,7 @@ def changes(connection: Connection, project: Project, stored: Stored) -> dict[st
 
 def _change(before: Partitioning, after: Partitioning, keys: list[str], now: datetime, built: str) -> str:
     """Return what a change of the partitions does (docs/semantics.md#R13.9)."""
-    if _form(before) != _form(after):
+    if form(before) != form(after):
         move = f"{described(before)} -> {described(after)}"
         if not keys:
             return f"{move}; it has no data yet"
@@ -119,12 +119,12 @@ def _change(before: Partitioning, after: Partitioning, keys: list[str], now: dat
     return "; ".join(parts) or f"{described(after)}, in another range"
 
 
-def _form(partitioning: Partitioning) -> object:
+def form(partitioning: Partitioning) -> object:
     """Return what makes keys comparable: the kind, and of times the grain and the zone."""
     if isinstance(partitioning, TimePartitioning):
         return partitioning.grain, partitioning.timezone
     if isinstance(partitioning, Dimensions):
-        return tuple((name, _form(axis)) for name, axis in partitioning.items)
+        return tuple((name, form(axis)) for name, axis in partitioning.items)
     return type(partitioning)
 
 

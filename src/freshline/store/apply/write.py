@@ -58,6 +58,7 @@ def write(
     connection.execute(SQL["rename_jobs"], {"rows": same})
     ids = _save_workflows(connection, project, loaded, stored, plan)
     _save_assets(connection, project, loaded, touched + retired)
+    watches.redivide(connection, project, stored)
     # Before the baseline: data that exists at the first apply is the state to begin with, and not a change of it.
     _report_existing(connection, plan.reported)
     connection.execute(SQL["rename_succeeded_jobs"], {"rows": same})

@@ -25,12 +25,12 @@ WITH moment AS MATERIALIZED (
     RETURNING w.asset_id, w.kind, w.mode, w.spec, w.timeout_ms, w.claim, w.position, w.revision, w.failures,
               w.breaker_at IS NOT NULL AS half_open, m.now
 )
-SELECT c.*, (SELECT a.declaration FROM assets a WHERE a.id = c.asset_id) AS declaration FROM claimed c ORDER BY c.asset_id
+SELECT c.*, a.declaration, a.partitioning FROM claimed c JOIN assets a ON a.id = c.asset_id ORDER BY c.asset_id
 
 -- name: peek
 -- purpose: read a watch without a claim
 SELECT w.asset_id, w.kind, w.mode, w.spec, w.timeout_ms, w.claim, w.position, w.revision, w.failures,
-       w.breaker_at IS NOT NULL AS half_open, freshline_now() AS now, a.declaration
+       w.breaker_at IS NOT NULL AS half_open, freshline_now() AS now, a.declaration, a.partitioning
   FROM watches w JOIN assets a ON a.id = w.asset_id WHERE w.asset_id = %(asset)s
 
 -- name: until_due
@@ -155,6 +155,14 @@ ON CONFLICT (asset_id) DO UPDATE
        position = CASE WHEN (w.kind, w.mode) = (excluded.kind, excluded.mode) THEN w.position END,
        held_by = NULL, failures = 0, failing_since = NULL, error = NULL, breaker_at = NULL
  WHERE (w.kind, w.mode, w.spec) IS DISTINCT FROM (excluded.kind, excluded.mode, excluded.spec)
+
+-- name: redivide
+-- purpose: look now at sources whose partitions have changed; other calendars and dimensions begin anew
+UPDATE watches w
+   SET next_at = freshline_now(), claim = w.claim + 1, lease_until = NULL, held_by = NULL, failures = 0,
+       failing_since = NULL, error = NULL, breaker_at = NULL,
+       position = CASE WHEN w.asset_id = ANY (%(anew)s) THEN NULL ELSE w.position END
+ WHERE w.asset_id = ANY (%(assets)s)
 
 -- name: drop
 -- purpose: delete the watches of sources without `watch`, and of assets that are not sources any more

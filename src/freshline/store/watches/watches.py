@@ -19,7 +19,9 @@ from freshline.errors import FencedError, NotFoundError
 from freshline.model.allowed_paths import AllowedPaths
 from freshline.model.json import Json
 from freshline.model.watch import Look, Mode, SeenFile, identity, path_key
+from freshline.partitions import Partitioning
 from freshline.settings import Settings
+from freshline.store import seen_keys
 from freshline.store.db.database import Connection, Database, Row
 from freshline.store.db.ids import new_id
 from freshline.store.db.queries import load
@@ -43,7 +45,10 @@ class ProjectCode(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClaimedWatch:
-    """A watch that this process may look at until its lease ends. `now`: the database's time of the claim."""
+    """A watch that this process may look at until its lease ends.
+
+    `now`: the database's time of the claim. `partitioning`: of the source; None without.
+    """
 
     asset_id: str
     kind: str
@@ -57,6 +62,7 @@ class ClaimedWatch:
     half_open: bool
     now: datetime
     declaration: Json
+    partitioning: Json | None = None
 
     def allowed(self, root: str | None) -> AllowedPaths:
         """Return the paths that reports of the source may name."""
@@ -196,6 +202,11 @@ class Watches:
             rows = connection.execute(SQL["files"], {"asset": asset_id, "keys": keys}).fetchall()
         return {row["path"]: _seen(row) for row in rows}
 
+    def known_keys(self, asset_id: str, partitioning: Partitioning) -> Sequence[str]:
+        """Return the keys of a source with dynamic partitions; none of others."""
+        with self._database.connection() as connection:
+            return seen_keys.read(connection, asset_id, partitioning)
+
     def directories(self) -> Sequence[Row]:
         """Return the watches of files: source, block and declaration."""
         with self._database.reading() as connection:
@@ -230,7 +241,7 @@ class Watches:
         return [
             Report(
                 watch.asset_id,
-                "",
+                found.partition_key,
                 found.data_version,
                 found.key if delivers else None,
                 None,
