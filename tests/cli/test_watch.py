@@ -96,6 +96,36 @@ def test_a_failing_look_is_named_wherever_somebody_asks(watched: Freshline) -> N
     assert error in watched("watch", "check", "landing.gone", code=1).stderr
 
 
+def test_the_partitions_of_a_look_are_named(watched: Freshline) -> None:
+    """`check`, `list`, `show`, `why` and `events` name the partitions, and what belongs to none."""
+    (watched.project / "sources" / "days.yaml").write_text(
+        "assetId: landing.days\npartitioning: {time: day, start: 2024-01-01}\n"
+        "watch: {files: 'drop/dt={partitionKey}/*.csv'}\n"
+    )
+    watched("apply", "--yes")
+    for part in ("2024-01-31", "2024-02-01", "31.1."):
+        (watched.project / "drop" / f"dt={part}").mkdir()
+        (watched.project / "drop" / f"dt={part}" / "a.csv").write_text("id\n1\n")
+    checked = watched("watch", "check", "landing.days").stdout
+    assert " of landing.days@2024-01-31\n" in checked
+    assert "not delivered: drop/dt=31.1./a.csv: partition key '31.1.' is not a day" in " ".join(checked.split())
+    found = watched.json("watch", "check", "landing.days")["found"]
+    assert sorted(one["partitionKey"] for one in found) == ["2024-01-31", "2024-02-01"]
+    look()
+    shown = watched.json("watch", "show", "landing.days")
+    assert sorted(shown["reportedPartitions"]) == ["2024-01-31", "2024-02-01"]
+    text = " ".join(watched("watch", "show", "landing.days").stdout.split())
+    assert "reported 2 versions, the last one " in text
+    assert ", of 2024-01-31, 2024-02-01" in text
+    assert "not delivered: drop/dt=31.1./a.csv: partition key '31.1.' is not a day; allowed are keys such as" in text
+    assert "2 have a new version: 2024-01-31, 2024-02-01" in " ".join(watched("watch", "list").stdout.split())
+    why = " ".join(watched("why", "landing.days").stdout.split())
+    assert "saw one thing that it does not deliver, such as drop/dt=31.1./a.csv: partition key '31.1.'" in why
+    events = watched.json("events", "--subject", "landing.days")
+    keys = [one["data"]["partitionKey"] for one in events if one["type"] == "asset.produced"]
+    assert sorted(keys) == ["2024-01-31", "2024-02-01"]
+
+
 def test_sources_without_a_watch_say_what_to_do(applied: Freshline) -> None:
     """A wrong name is an error with a suggestion."""
     assert "no source has a watch; add `watch:" in applied("watch", "list").stderr

@@ -1,6 +1,7 @@
 """What is done to a watch, in every order of statements, on real connections.
 
-Afterwards: nobody deadlocked, every file is one delivery with one event, and the next look finds nothing new. The gate
+Afterwards: nobody deadlocked, every file is one delivery with one event, and the next look finds nothing new. Of a
+source with partitions each of them has one version, with one event. The gate
 plays the dangerous pairs with one switch inside a transaction; `make full` plays every pair with two.
 """
 
@@ -21,6 +22,8 @@ from tests.store_harness import Lab, workflow
 SOURCE = "files"
 WATCH = {"files": "drop/*.csv"}
 PATHS = ("drop/a.csv", "drop/b.csv")
+KEYS = ("2025-01-02", "2025-01-31")
+EVERY_MS = 30_000
 CONSUMER = workflow("b", SOURCE)
 ACTS = ("apply", "fail", "late", "note", "release", "report", "turn")
 DANGEROUS = [("late", "turn"), ("turn", "turn"), ("apply", "late"), ("late", "report"), ("late", "release")]
@@ -33,8 +36,8 @@ class Place:
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
         self.stage = Stage(lab)
-        self._apply(30_000)
-        lab.report(SOURCE, "0")  # by hand
+        self._apply(EVERY_MS)
+        self._report(0)
         (self._held,) = self._claimed()
         lab.advance(hours=1)
         self.scene = Saved(lab, "watch")
@@ -48,7 +51,7 @@ class Place:
             "late": lambda: self._record(self._held),
             "note": lambda: store.note([Looked(self._held, Look((), {}, "nothing"), 1)]),
             "release": lambda: store.release([self._held]),
-            "report": lambda: self.lab.report(SOURCE, "1", key="by hand"),
+            "report": lambda: self._report(1),
             "turn": self.turn,
         }
         return {f"{name}{'+' * names[:number].count(name)}": known[name] for number, name in enumerate(names)}
@@ -71,6 +74,9 @@ class Place:
             assert actor.error is None or isinstance(actor.error, FencedError), f"{actor.name}: {actor.error!r}"
         self.lab.advance(hours=1)
         self.turn()
+        self._require_once(trace)
+
+    def _require_once(self, trace: Trace) -> None:
         rows = self.lab.rows(
             "SELECT i.item ->> 'key' AS key FROM deliveries d, jsonb_array_elements(d.items) AS i (item)"
             " WHERE asset_id = %s AND i.item -> 'payload' ? 'path'",
@@ -84,6 +90,9 @@ class Place:
     def _apply(self, every_ms: int) -> None:
         watch = {**WATCH, "everyMs": every_ms}
         self.lab.apply(CONSUMER, sources=({"assetId": SOURCE, "mode": "append", "watch": watch},))
+
+    def _report(self, number: int) -> None:
+        self.lab.report(SOURCE, str(number), key=f"by hand {number}")
 
     def _claimed(self) -> list[ClaimedWatch]:
         return self.lab.store.watches.claim(("files",), 10)
@@ -101,11 +110,49 @@ class Place:
         self.lab.store.watches.record(Looked(watch, look, 1))
 
 
+class DividedPlace(Place):
+    """The same of a source with partitions, two of which have new files. An apply moves their range."""
+
+    def _apply(self, every_ms: int) -> None:
+        watch = {"files": "drop/dt={partitionKey}/*.csv", "everyMs": 30_000}
+        days = {"time": "day", "start": "2025-01-01" if every_ms == EVERY_MS else "2024-01-01"}
+        self.lab.apply(CONSUMER, sources=({"assetId": SOURCE, "watch": watch, "partitioning": days},))
+
+    def _report(self, number: int) -> None:
+        self.lab.report(SOURCE, f"{number} by hand", partition_key="2025-01-31")
+
+    def _record(self, watch: ClaimedWatch) -> None:
+        """Record a look that sees files of both partitions, and reports those whose digests are not stored yet."""
+        known = (watch.position or {}).get("partitions", {})
+        new = [key for key in KEYS if key not in known]
+        look = Look(
+            tuple(Found(f"files:{key}", f"digest of {key}", {"files": 1}, partition_key=key) for key in new),
+            {"partitions": known | dict.fromkeys(new, "digest"), "last": new},
+            "2 files match.",
+        )
+        self.lab.store.watches.record(Looked(watch, look, 1))
+
+    def _require_once(self, trace: Trace) -> None:
+        heads = self.lab.rows("SELECT partition_key AS key FROM heads WHERE data_version LIKE 'digest%%' ORDER BY 1")
+        assert [row["key"] for row in heads] == list(KEYS), f"{trace}"
+        events = "SELECT count(*) FROM events WHERE type = 'asset.produced' AND data -> 'payload' ? 'files'"
+        assert self.lab.one(events) == 2, f"{trace}"
+
+
 @pytest.fixture(scope="module")
 def place(module_database_url: str) -> Iterator[Place]:
     """Yield one database for all tests."""
     with long_timeout_laboratory(module_database_url) as lab:
         place = Place(lab)
+        yield place
+        place.stage.close()
+
+
+@pytest.fixture
+def divided(database_url: str) -> Iterator[Place]:
+    """Yield a source with partitions."""
+    with long_timeout_laboratory(database_url) as lab:
+        place = DividedPlace(lab)
         yield place
         place.stage.close()
 
@@ -117,6 +164,15 @@ def test_a_switch_inside_a_dangerous_pair(
     """One switch at each place of either transaction."""
     with stepped(monkeypatch):
         assert place.play(names, switches=1) >= 2
+
+
+@pytest.mark.parametrize("names", DANGEROUS, ids="-".join)
+def test_a_switch_inside_a_dangerous_pair_of_a_source_with_partitions(
+    divided: Place, names: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One switch at each place of either transaction."""
+    with stepped(monkeypatch):
+        assert divided.play(names, switches=1) >= 2
 
 
 @pytest.mark.full

@@ -36,6 +36,12 @@ class Bucket:
         """Watch the objects of a pattern."""
         self.place.apply({"files": f"{self.address}/{pattern}", **watch}, mode=mode, allow=[self.address])
 
+    def apply_days(self) -> None:
+        """Watch the objects of days."""
+        watch, days = {"files": f"{self.address}/dt={{partitionKey}}/*.csv"}, {"time": "day", "start": "2026-01-01"}
+        source = {"assetId": SOURCE, "watch": watch, "partitioning": days, "allow": [self.address]}
+        self.place.lab.apply(sources=(source,), root=self.place.root)
+
     def paths(self, query: str) -> list[str]:
         """Return the paths that a query returns, below the address."""
         return sorted(row["path"].removeprefix(f"{self.address}/") for row in self.place.lab.rows(query))
@@ -86,6 +92,24 @@ def test_a_version_of_a_bucket_is_a_digest(bucket: Bucket) -> None:
     object_storage_at(bucket.address).remove(["2.csv"])
     place.look()
     assert (place.events(), place.lab.head(SOURCE)["data_version"] == version) == (3, True)
+
+
+def test_the_objects_of_each_key_are_a_version_of_its_partition(bucket: Bucket) -> None:
+    """By a digest of their names, sizes and ETags. What has no key of the source is named."""
+    place = bucket.place
+    for name in ("dt=2026-01-02/1.csv", "dt=2026-01-03/1.csv", "dt=2025-01-01/1.csv"):
+        bucket.put(name)
+    bucket.apply_days()
+    place.look()
+    bucket.put("dt=2026-01-02/1.csv", b"id\n2\n")
+    row = place.look()
+    place.look()
+    rows = place.lab.rows(
+        "SELECT data ->> 'partitionKey' AS key FROM events WHERE subject = %s ORDER BY position", SOURCE
+    )
+    assert sorted(one["key"] for one in rows[:2]) == ["2026-01-02", "2026-01-03"]
+    assert [one["key"] for one in rows[2:]] == ["2026-01-02"], "of the same size, with another ETag"
+    assert [one["subject"] for one in row["conflicts"]] == [f"{bucket.address}/dt=2025-01-01/1.csv"]
 
 
 def test_a_store_that_refuses_is_an_error_without_secrets(

@@ -70,7 +70,9 @@ def _watch(row: Row) -> str:
     asset_id, show = row["asset_id"], f"`freshline watch show {row['asset_id']}`"
     if row["error"] is None:
         what = "one thing" if row["conflicts"] == 1 else f"{row['conflicts']} things"
-        return f"the watcher of '{asset_id}' saw {what} that it does not deliver; {show} lists them"
+        first = row["first"]
+        such = f", such as {first['subject']}: {first['message']}" if first else ""
+        return f"the watcher of '{asset_id}' saw {what} that it does not deliver{such}; {show} lists them"
     times = "look" if row["failures"] == 1 else f"{row['failures']} looks"
     rarely = " and it looks rarely now" if row["open"] else ""
     return f"the watcher of '{asset_id}' notices nothing: the last {times} failed{rarely}: {row['error']} ({show})"

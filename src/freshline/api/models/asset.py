@@ -245,6 +245,7 @@ class Watch(ResponseBody):
     summary: str | None
     reported: int
     reported_at: datetime | None
+    reported_partitions: list[str]
     conflicts: list[WatchConflict]
     failures: int
     failing_since: datetime | None

@@ -153,6 +153,8 @@ DESCRIPTIONS = PAGE_FIELDS | {
     "reported": "Number of versions and deliveries that its looks have reported.",
     "reportSequence": "The `sequence` that the reporter gave it.",
     "reportedAt": "Time of the report.",
+    "reportedPartitions": "Partitions that the last look with something new has reported, at most 20; empty without "
+    "partitions.",
     "result": "Result of a successful run.",
     "retired": "Number of retired assets that are left out.",
     "retiredAt": "Time at which the workflow was retired.",

@@ -14,10 +14,13 @@ from freshline.cli.render import output
 from freshline.cli.render.format import moment
 from freshline.cli.render.table import Column, Columns, Table
 from freshline.cli.render.text import Text
+from freshline.model.state import reference
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from freshline.model.documents.watch import Watch
-    from freshline.model.watch import Look
+    from freshline.model.watch import Found, Look
 
 WATCHES: Columns = (
     "SOURCE",
@@ -28,6 +31,7 @@ WATCHES: Columns = (
     Column("WHAT IT SAW", wraps=24),
 )
 MOST_NAMED = 10
+MOST_KEYS = 5
 LATE = timedelta(seconds=10)
 
 
@@ -95,7 +99,7 @@ def check(app: App, *, source: str, as_json: bool) -> None:
         return
     output.show(seen.summary)
     for found in seen.found[:MOST_NAMED]:
-        output.show(f"  would report {_named(found.data_version, dict(found.payload))}")
+        output.show(f"  would report {_named(source, found)}")
     if len(seen.found) > MOST_NAMED or seen.more:
         output.show(f"  and {'at least ' if seen.more else ''}{len(seen.found) - MOST_NAMED:,} more")
     for conflict in seen.conflicts:
@@ -106,15 +110,20 @@ def _document(source: str, seen: Look) -> dict[str, object]:
     return {
         "assetId": source,
         "summary": seen.summary,
-        "found": [{"dataVersion": one.data_version, "payload": dict(one.payload)} for one in seen.found],
+        "found": [
+            {"partitionKey": one.partition_key, "dataVersion": one.data_version, "payload": dict(one.payload)}
+            for one in seen.found
+        ],
         "more": seen.more,
         "conflicts": [{"subject": one.subject, "message": one.message} for one in seen.conflicts],
     }
 
 
-def _named(version: str | None, payload: dict[str, object]) -> str:
-    if version is not None:
-        return f"version {version}"
+def _named(source: str, found: Found) -> str:
+    payload = dict(found.payload)
+    if found.data_version is not None:
+        of = f" of {reference(source, found.partition_key)}" if found.partition_key else ""
+        return f"version {found.data_version}{of}"
     return f"a delivery of {payload['path']}" if "path" in payload else f"a delivery {payload}"
 
 
@@ -147,7 +156,15 @@ def _reported(one: Watch) -> str:
     noun = "version" if one["mode"] == "snapshot" else "delivery"
     plural = noun if one["reported"] == 1 else {"version": "versions", "delivery": "deliveries"}[noun]
     last = f", the last one {moment(one['reportedAt'])}" if one["reportedAt"] else ""
-    return f"{one['reported']:,} {plural}{last}"
+    return f"{one['reported']:,} {plural}{last}{_partitions(one['reportedPartitions'])}"
+
+
+def _partitions(keys: Sequence[str]) -> str:
+    """Return the partitions of the last look that reported."""
+    if not keys:
+        return ""
+    more = f" and {len(keys) - MOST_KEYS} more" if len(keys) > MOST_KEYS else ""
+    return f", of {', '.join(keys[-MOST_KEYS:])}{more}"
 
 
 def _saw(one: Watch) -> Text:

@@ -8,7 +8,7 @@ from freshline.model.json import Json
 
 
 class WatchConflict(TypedDict):
-    """Something that is not delivered: a delivered file that has changed, or a file that cannot be a delivery."""
+    """Something that is not delivered: a file that has changed, that cannot be a delivery, or that has no partition."""
 
     subject: str
     message: str
@@ -18,6 +18,7 @@ class Watch(TypedDict):
     """What Freshline looks at for a source, what the last look saw, and when the next one is due.
 
     `looking`: a process looks now; `nextAt` is then the end of its lease. `reported`: versions and deliveries so far.
+    `reportedPartitions`: of the last look that reported, at most 20 and the newest last; none without partitions.
     """
 
     assetId: str
@@ -30,6 +31,7 @@ class Watch(TypedDict):
     summary: str | None
     reported: int
     reportedAt: str | None
+    reportedPartitions: list[str]
     conflicts: list[WatchConflict]
     failures: int
     failingSince: str | None

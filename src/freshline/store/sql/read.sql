@@ -749,6 +749,7 @@ LIMIT %(limit)s
 -- purpose: read watches by asset, with what is not delivered: at most 20 files that have changed
 SELECT w.asset_id AS "assetId", w.kind, w.mode, w.spec AS watch, w.lease_until IS NOT NULL AS looking,
        w.looked_at AS "lookedAt", w.next_at AS "nextAt", w.summary, w.reported, w.reported_at AS "reportedAt",
+       CASE WHEN w.kind = 'files' THEN coalesce(w.position -> 'last', '[]') ELSE '[]' END AS "reportedPartitions",
        w.conflicts || coalesce(c.changed, '[]') AS conflicts, w.failures, w.failing_since AS "failingSince",
        w.error AS "lookError", w.breaker_at AS "breakerOpenedAt"
   FROM watches w
@@ -764,7 +765,7 @@ SELECT w.asset_id AS "assetId", w.kind, w.mode, w.spec AS watch, w.lease_until I
 
 -- name: failing_watches
 -- purpose: read the watches with a failed look or a conflict among assets and the inputs of workflows
-SELECT w.asset_id, w.error, w.failures, w.breaker_at IS NOT NULL AS open,
+SELECT w.asset_id, w.error, w.failures, w.breaker_at IS NOT NULL AS open, w.conflicts -> 0 AS first,
        (SELECT count(*) FROM watched_files f WHERE f.asset_id = w.asset_id AND f.state = 'changed')
        + jsonb_array_length(w.conflicts) AS conflicts
   FROM watches w
