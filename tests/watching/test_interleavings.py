@@ -133,8 +133,10 @@ class DividedPlace(Place):
         self.lab.store.watches.record(Looked(watch, look, 1))
 
     def _require_once(self, trace: Trace) -> None:
-        heads = self.lab.rows("SELECT partition_key AS key FROM heads WHERE data_version LIKE 'digest%%' ORDER BY 1")
-        assert [row["key"] for row in heads] == list(KEYS), f"{trace}"
+        found = self.lab.rows(
+            "SELECT partition_key AS key FROM snapshots WHERE data_version LIKE 'digest%%' ORDER BY 1"
+        )
+        assert [row["key"] for row in found] == list(KEYS), f"{trace}"
         events = "SELECT count(*) FROM events WHERE type = 'asset.produced' AND data -> 'payload' ? 'files'"
         assert self.lab.one(events) == 2, f"{trace}"
 

@@ -93,7 +93,7 @@ def decode_from_path(name: str) -> str:
         )
     try:
         return canonical(unquote_to_bytes(name).decode("utf-8"))
-    except UnicodeError:  # also a name of this machine that is no UTF-8 itself
+    except UnicodeError:  # also a name of this machine that is not UTF-8 itself
         raise PartitionKeyError(f"{shown(name)} is not percent-encoded UTF-8, so it is not a partition key") from None
 
 

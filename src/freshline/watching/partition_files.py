@@ -1,7 +1,7 @@
 """Looks at the files of a source with partitions: those whose paths have one key are a version of its partition.
 
-The position holds a digest of each partition, so a look reports exactly the partitions whose files differ. A path whose
-key is no key of the source is a conflict; the files of other keys go on. A partition whose files are all gone keeps its
+The position holds a digest of each partition, so a look reports exactly the partitions whose files differ. A path without
+a key of the source is a conflict; the files of other keys go on. A partition whose files are all gone keeps its
 version, as a source does.
 """
 
@@ -71,7 +71,7 @@ def look(sight: Sight, partitions: SourcePartitions, position: Json | None) -> L
 
 @dataclass(slots=True)
 class _Keys:
-    """The keys of the source, as paths have them. `wrong`: what is no key, with its error, a path and the files."""
+    """The keys of the source, as paths have them. `wrong`: what cannot be a key of it."""
 
     sight: Sight
     partitions: SourcePartitions
