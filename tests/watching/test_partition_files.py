@@ -11,6 +11,7 @@ import pytest
 
 from freshline import failpoints
 from freshline.model.file_patterns import parse
+from freshline.services import file_notifications
 from freshline.services.watcher import Watcher, look_without_report
 from tests.scenarios.test_partitions import divided
 from tests.store_harness import Lab
@@ -287,6 +288,21 @@ def test_a_closed_file_is_reported_without_a_pause(place: Watching) -> None:
     wait_until(lambda: place.watcher.run_once() or reports(place.lab) == ["2026-01-02", "2026-01-03"])
     place.write("dt=2026-01-02/b.csv")
     wait_until(lambda: place.watcher.run_once() or reports(place.lab)[2:] == ["2026-01-02"])
+
+
+def test_files_are_found_where_the_kernel_tells_nothing(place: Watching, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Polling finds the same partitions, each once."""
+    monkeypatch.setattr(file_notifications, "_open", lambda: None)
+    apply(place, DAYS)
+    later(place)
+    place.write("dt=2026-01-02/a.csv")
+    place.finish(place.watcher)
+    assert reports(place.lab) == []
+    later(place)
+    place.write("dt=2026-01-03/a.csv")
+    later(place)
+    later(place)
+    assert reports(place.lab) == ["2026-01-02", "2026-01-03"]
 
 
 def test_other_partitions_begin_anew(place: Watching) -> None:

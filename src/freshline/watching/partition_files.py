@@ -1,7 +1,7 @@
 """Looks at the files of a source with partitions: those whose paths have one key are a version of its partition.
 
-The position holds a digest of each partition, so a look reports exactly the partitions whose files differ. A path without
-a key of the source is a conflict; the files of other keys go on. A partition whose files are all gone keeps its
+The position holds a digest of each partition, so a look reports exactly the partitions whose files differ. A path
+without a key of the source is a conflict; the files of other keys go on. A partition whose files are all gone keeps its
 version, as a source does.
 """
 
