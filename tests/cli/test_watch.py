@@ -96,6 +96,18 @@ def test_a_failing_look_is_named_wherever_somebody_asks(watched: Freshline) -> N
     assert error in watched("watch", "check", "landing.gone", code=1).stderr
 
 
+def test_why_names_a_failing_look_once(watched: Freshline) -> None:
+    """As the root cause of what never ran, and else as a warning."""
+    look()
+    error = f"the directory {watched.project / 'gone'} does not exist on"
+    for name, begins in (("orders", "root cause: looking at landing.gone fails: "), ("landing.gone", "warning: ")):
+        result = watched("why", name)
+        text = " ".join((result.stdout + result.stderr).split())
+        assert text.count(error) == 1, text
+        assert begins in text
+        assert "the watcher of 'landing.gone' notices nothing" in text or name == "orders"
+
+
 def test_the_partitions_of_a_look_are_named(watched: Freshline) -> None:
     """`check`, `list`, `show`, `why` and `events` name the partitions, and what belongs to none."""
     (watched.project / "sources" / "days.yaml").write_text(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from freshline.cli.backend.protocol import ReadOnlyBackend
     from freshline.model.documents.asset import Snapshot
     from freshline.model.documents.decision import Decision
-    from freshline.model.documents.status import AssetStatus, Status
+    from freshline.model.documents.status import AssetStatus, RootCause, Status
 
 
 EXPLAINED = 3  # decisions in an alert
@@ -116,7 +116,8 @@ def _print_state(reader: ReadOnlyBackend, status: Status, partition: str | None)
     for workflow in status["workflows"]:
         _print_failure(reader, workflow["slug"])
     for warning in status["warnings"]:
-        output.show(Text(("warning: ", "bold yellow"), warning), hang=2)
+        if not any(_repeats(warning, cause) for cause in status["rootCauses"]):
+            output.show(Text(("warning: ", "bold yellow"), warning), hang=2)
     for cause in status["rootCauses"]:
         own = any(one["workflowSlug"] == cause["workflowSlug"] for one in status["assets"])
         if own and partition is not None and cause["partitionKey"] not in {"", partition}:
@@ -124,6 +125,12 @@ def _print_state(reader: ReadOnlyBackend, status: Status, partition: str | None)
         output.show(Text(("root cause: ", "bold"), root_cause(cause)), hang=2)
     if not status["materializers"]:
         output.show(Text((NO_MATERIALIZER, "yellow")), hang=2)
+
+
+def _repeats(warning: str, cause: RootCause) -> bool:
+    """Return whether a warning says what a root cause says too: the same error of a look at the same source."""
+    named = f"'{cause['assetId']}'" in warning
+    return cause["kind"] == "nothing-found" and named and bool(cause["error"]) and str(cause["error"]) in warning
 
 
 def _print_partitions(reader: ReadOnlyBackend, one: AssetStatus, partition: str | None) -> None:
@@ -162,13 +169,13 @@ def _print_failure(reader: ReadOnlyBackend, slug: str) -> None:
 
 
 def _watch(reader: ReadOnlyBackend, name: str) -> str | None:
-    """Return what the last look at a source saw; None if it has no watch."""
+    """Return what the last look at a source saw; None if it has no watch. The error of a look is in the warning."""
     try:
         found = reader.watch(name)
     except NotFoundError:
         return None
     if found["lookError"] is not None:
-        return f"the last look failed: {found['lookError']};"
+        return "the last look failed;"
     return found["summary"] or "nobody has looked yet;"
 
 
