@@ -167,6 +167,26 @@ def test_dev_serves_the_api_where_it_is_told(freshline: Freshline, start: Start,
 
 
 @pytest.mark.process
+def test_dev_prints_a_failing_watcher_once(
+    freshline: Freshline, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a line that people can read, also into a file; not with a log line for each look."""
+    monkeypatch.setenv("FRESHLINE_API_PORT", str(free_port()))
+    (freshline.project / "sources").mkdir(exist_ok=True)
+    watch = "assetId: landing.gone\nmode: append\nwatch: {files: 'gone/*.csv', every: 1s}\n"
+    (freshline.project / "sources" / "gone.yaml").write_text(watch)
+    process = start("dev")
+    wait_until(lambda: "the watcher of landing.gone fails: the directory " in output(tmp_path), 60)
+    wait_until(lambda: freshline.json("watch", "show", "landing.gone")["failures"] >= 3, 60)
+    (freshline.project / "gone").mkdir()
+    wait_until(lambda: "the watcher of landing.gone works again" in output(tmp_path), 60)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 0
+    assert output(tmp_path).count("does not exist on") == 1
+    assert "watch_failed" not in output(tmp_path)
+
+
+@pytest.mark.process
 def test_dev_refuses_a_broken_project(freshline: Freshline, start: Start, tmp_path: Path) -> None:
     """Nothing good to keep: it says what is wrong and ends with 1."""
     (freshline.project / "workflows" / "w0.yaml").write_text("slug: [")

@@ -22,6 +22,7 @@ from freshline.cli.render.progress import HANG
 from freshline.cli.render.run import print_error
 from freshline.cli.render.text import Text
 from freshline.cli.signals import stop_signals
+from freshline.cli.watch_states import WatchStates
 from freshline.definitions.fingerprint import needs_spark
 from freshline.definitions.steps import external_inputs
 from freshline.errors import DatabaseError, FreshlineError, NotFoundError, UsageError
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from freshline.store.store import Store
 
 POLL_S = 0.5
+SHOWN_AS_LINES = ("step_failed", "run_failed", "watch_failed", "watch_breaker_opened")
 MOST_UNREPORTED = 5
 WATCHED = (".yaml", ".yml", ".json", ".toml", ".py", ".sql")
 
@@ -116,11 +118,11 @@ def _quieter(settings: Settings) -> Settings:
 
 
 def _hide_failures(settings: Settings) -> None:
-    """Do not log failed steps and runs, unless the user asked for a level: `Activity` prints each error once."""
+    """Do not log failed steps, runs and looks, unless the user asked for a level: `Activity` prints each error once."""
     if not os.environ.get("FRESHLINE_LOG_LEVEL"):
         from freshline.cli import logging_setup  # noqa: PLC0415 - `--help` must not pay for it
 
-        logging_setup.configure(settings, hidden=("step_failed", "run_failed"))
+        logging_setup.configure(settings, hidden=SHOWN_AS_LINES)
 
 
 class Watched:
@@ -172,7 +174,7 @@ class Watched:
 
 
 class Activity:
-    """Prints events and decisions as lines, and the error of a failed run below its event.
+    """Prints events, decisions and changed states of watchers as lines, and the error of a failed run below its event.
 
     Skips are left out: they say that there is nothing to do. An error that a workflow repeats is printed in one line.
     """
@@ -186,6 +188,7 @@ class Activity:
                 (EventFollower(store.reader, limit=1), listing.EVENTS),
                 (DecisionFollower(store.reader, limit=1), listing.DECISIONS),
             ]
+        self._watches = None if quiet else WatchStates(store.reader)
         for follower, _ in self._followers:
             follower.poll()
 
@@ -197,6 +200,8 @@ class Activity:
                     output.show(kind.line(one), hang=HANG)
                 if one.get("type") == EventType.RUN_FAILED:
                     self._show_error(one["data"]["runId"])
+        for line in self._watches.poll() if self._watches else ():
+            output.show(line, hang=HANG)
 
     def _show_error(self, run_id: str) -> None:
         try:
