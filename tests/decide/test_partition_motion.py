@@ -11,12 +11,15 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
+from freshline.decide.batch import moving_after
 from freshline.decide.decide import pins_of
+from freshline.decide.decision import Decision
 from freshline.decide.motion import Moving, Walk
 from freshline.decide.partition_motion import MovingPart, PartitionWalk
 from freshline.errors import PartitioningError
 from freshline.graph import Graph
-from freshline.model.state import Head, Input, State, Version, reference, split_reference
+from freshline.model.enums import Outcome, Reason
+from freshline.model.state import Head, Input, Output, State, Version, reference, split_reference
 from freshline.partitions.compatibility import mapping_between
 from freshline.partitions.declaration import All, Around, Declaration, Rule
 from freshline.partitions.grain import Grain
@@ -196,6 +199,41 @@ def test_a_window_waits_for_its_own_days_only() -> None:
         "2024-01-20"
     ]
     assert walk.blockers(2, ["clean@2024-01-27"], partition_key="2024-01-27", since=at(9)) == ()
+
+
+def test_what_cannot_run_and_has_no_head_blocks_nobody() -> None:
+    """A held day that was computed once blocks those that would mix, and so does one without data that can run."""
+    graph = line(Around(-6, 0))
+    moved = ["clean@2024-01-26"]
+
+    def blocking(moving: Moving) -> list[str]:
+        parts = [MovingPart(graph.partitioning_of(1).select(["2024-01-20"]), moving, "2024-01-20")]
+        walk = PartitionWalk(graph, {1: parts})
+        wide = walk.blockers(2, moved, partition_key="2024-01-26", since=at(9))
+        assert len(walk.blockers(2, moved, every=True, partition_key="2024-01-26")) == len(wide)
+        return [one.partition_key for one in wide]
+
+    held = Moving("backfill-proposed", cannot_run=True, origin=at(8))
+    assert blocking(held) == ["2024-01-20"]
+    assert blocking(replace(held, has_head=False)) == []
+    assert blocking(Moving("due", origin=at(8), has_head=False)) == ["2024-01-20"]
+
+
+def test_whether_a_partition_has_a_head() -> None:
+    """Its data counts even if retention removed it. Without partitions a hold counts as it does for workflows."""
+    held = Decision(Outcome.HOLD, Reason.BACKFILL_PROPOSED)
+    empty = State(1, "w", "2024-01-31", 1, "job", at(8), outputs=(Output("clean"),))
+
+    def has_head(state: State) -> bool:
+        moving = moving_after(state, held)
+        assert moving is not None
+        assert moving.cannot_run
+        return moving.has_head
+
+    assert not has_head(empty)
+    assert has_head(replace(empty, outputs=(Output("clean"), Output("new", Head(1, "v1", at(9))))))
+    assert has_head(replace(empty, outputs=(Output("clean", lost=True),)))
+    assert has_head(replace(empty, partition_key=""))
 
 
 def test_a_single_partition_does_not_wait_for_its_own_input() -> None:

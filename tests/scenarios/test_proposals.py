@@ -90,6 +90,44 @@ def test_old_partitions_beyond_the_limit_are_proposed(lab: Lab) -> None:
     assert held(lab) == DAYS[1:]
 
 
+def filled_first(lab: Lab) -> None:
+    """Let all days arrive before any was computed, above a window of three days and a total."""
+    window = {"daily": {"window": {"from": -2, "to": 0}, "require": "any"}}
+    lab.apply(
+        daily(),
+        divided("weekly", window, PARTITIONING, auto=auto(1000)),
+        divided("total", {"daily": None}),
+        sources=(SOURCE, "rates"),
+    )
+    lab.report("rates", "r1")
+    for key in DAYS:
+        lab.report("raw", "v1", partition_key=key)
+    ran(lab)
+
+
+def test_a_first_fill_beyond_the_limit_is_no_mix(lab: Lab) -> None:
+    """The days that are held never had data: a window and a total of those that exist read one generation."""
+    filled_first(lab)
+    assert held(lab) == DAYS[1:]
+    assert [run["partition_key"] for run in lab.runs("weekly")] == [DAYS[0]]
+    assert [run["pins"].keys() for run in lab.runs("total")] == [{f"daily@{DAYS[0]}"}]
+    assert not any(run["mixed"] for run in lab.runs())
+
+
+def test_a_held_day_with_data_still_makes_a_mix(lab: Lab) -> None:
+    """One of the days was computed before the shared input changed: who reads it beside the newest reads a mix."""
+    filled_first(lab)
+    lab.store.operations.request_run("daily", partition_key=DAYS[1])
+    ran(lab)
+    assert not any(run["mixed"] for run in lab.runs())
+    before = len(lab.runs())
+    lab.report("rates", "r2")
+    ran(lab)
+    assert DAYS[1] in held(lab)
+    mixed = {(run["slug"], run["partition_key"]): run["mixed"] for run in lab.runs()[before:]}
+    assert mixed == {("daily", DAYS[0]): False, ("weekly", DAYS[0]): True, ("total", ""): True}
+
+
 def test_trickles_below_the_limit_run_by_themselves(lab: Lab) -> None:
     """Ten days run; the eleventh within 24 hours is proposed, and a later one runs."""
     built(lab)

@@ -62,9 +62,14 @@ def moving_after(state: State, decision: Decision) -> Moving | None:
         return Moving(state.active.status, origin=state.active.origin)
     if decision.reason in SWITCHED_OFF:
         # Nobody knows when a user runs it. Until then its data is of another generation than its inputs.
-        return STALE if any(one.changed for one in state.inputs) else None
+        return dataclasses.replace(STALE, has_head=_has_head(state)) if any(one.changed for one in state.inputs) else None
     if decision.outcome in {Outcome.HOLD, Outcome.ERROR}:
         waits = decision.reason is Reason.WAITING_FOR_UPSTREAM
         cannot_run = decision.blocks_until is None and not waits
-        return Moving(decision.reason, decision.blocks_until, cannot_run, decision.origin)
+        return Moving(decision.reason, decision.blocks_until, cannot_run, decision.origin, has_head=_has_head(state))
     return None
+
+
+def _has_head(state: State) -> bool:
+    """Return whether there is, or was, data of a partition. Without partitions the rule is that of R4.4."""
+    return not state.partition_key or any(one.head is not None or one.lost for one in state.outputs)

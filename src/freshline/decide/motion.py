@@ -24,12 +24,19 @@ class Moving:
 
     `until`: the end of its hold. `cannot_run`: it is held without a known end.
     `origin`: when the root of what it waits for or computes happened; None: not known.
+    `has_head`: there is data of it, or was. Only known of one partition that cannot run.
     """
 
     kind: str
     until: datetime | None = None
     cannot_run: bool = False
     origin: datetime | None = None
+    has_head: bool = True
+
+    @property
+    def never_read(self) -> bool:
+        """Whether nothing can have read its data, and nothing will before an event lets it run."""
+        return self.cannot_run and not self.has_head
 
 
 class Walk:

@@ -91,7 +91,8 @@ class PartitionWalk:
         `since`: when the first change arrived that was not consumed.
         """
         own = selection_of(self._graph, workflow_id, partition_key)
-        above = sorted(self._moving(self._feeding(workflow_id, own)), key=_order)
+        moving = self._moving(self._feeding(workflow_id, own))
+        above = sorted((one for one in moving if not one.part.moving.never_read), key=_order)
         if not above:
             return ()
         inputs = [split_reference(one) for one in moved]

@@ -151,6 +151,7 @@ class Output:
     """One produced asset.
 
     `foreign`: its head was made by another workflow, or reported from outside. `made_by`: the slug of that workflow.
+    `lost`: there is no head because retention removed its data.
     """
 
     asset_id: str
@@ -158,6 +159,7 @@ class Output:
     expired: Expiry | None = None
     foreign: bool = False
     made_by: str | None = None
+    lost: bool = False
 
 
 class Moved(NamedTuple):

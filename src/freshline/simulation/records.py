@@ -103,7 +103,8 @@ class Asset:
 
     def output(self) -> Output:
         """Return the asset as an output of its producer."""
-        return Output(self.asset_id, self.current, self.expired, self.foreign, self.made_by)
+        lost = self.retired_at is not None
+        return Output(self.asset_id, self.current, self.expired, self.foreign, self.made_by, lost)
 
     def forget(self, consumed: int) -> None:
         """Drop the changes up to `consumed`, which every reader has consumed. The first change stays."""

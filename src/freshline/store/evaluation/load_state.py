@@ -233,7 +233,7 @@ def _bare(row: Row, keys: Mapping[Key, int]) -> LoadedWorkflow:
 def _motion(rows: Sequence[Sequence[Any]]) -> dict[int, Moving]:
     """Return the strongest motion of each workflow."""
     motion: dict[int, Moving] = {}
-    for workflow_id, _, kind, until, cannot_run, origin in rows:
+    for workflow_id, _, kind, until, cannot_run, origin, *_ in rows:
         moving = Moving(kind, parsed(until), cannot_run, parsed(origin))
         motion[workflow_id] = strongest(motion.get(workflow_id), moving)
     return motion
@@ -342,7 +342,7 @@ def _output(data: Row) -> Output:
     expired = data["expired_at"]
     expiry = Expiry(_at(expired), ExpiryReason(data["expired_reason"]), data["event_id"]) if expired else None
     head = _head(data)
-    return Output(data["asset_id"], head, expiry, head is not None and data["foreign"], data["made_by"])
+    return Output(data["asset_id"], head, expiry, head is not None and data["foreign"], data["made_by"], data["lost"])
 
 
 def _head(data: Row) -> Head | None:

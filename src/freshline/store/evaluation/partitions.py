@@ -287,9 +287,9 @@ def moving_parts(
     """
     parts: dict[int, list[MovingPart]] = {}
     left = {workflow_id: unexpanded(graph, workflow_id, last) for workflow_id, last in expanding}
-    for workflow_id, key, kind, until, cannot_run, origin in rows:
+    for workflow_id, key, kind, until, cannot_run, origin, has_head in rows:
         if workflow_id in graph.slugs and graph.has_unit(workflow_id, key):
-            moving = Moving(kind, parsed(until), cannot_run, parsed(origin))
+            moving = Moving(kind, parsed(until), cannot_run, parsed(origin), has_head)
             whole = not key and bool(graph.partitioning_of(workflow_id).columns)  # a note about all of its partitions
             selection = left.get(workflow_id, EVERYTHING) if whole else selection_of(graph, workflow_id, key)
             parts.setdefault(workflow_id, []).append(MovingPart(selection, moving, None if whole else key))

@@ -199,14 +199,14 @@ WITH moment AS MATERIALIZED (
 ), due_timers AS (
     SELECT (SELECT a.producer_id FROM assets a WHERE a.id = t.asset_id) AS workflow_id, t.partition_key, t.due_at
       FROM timers t WHERE t.due_at <= (SELECT now FROM moment) AND t.kind = 'expiry'
-), motion AS (
+), moving AS (
     SELECT workflow_id, partition_key, status AS kind, NULL::timestamptz AS until, false AS cannot_run, origin
       FROM moving_runs
     UNION ALL
     SELECT c.workflow_id, c.partition_key,
            CASE WHEN c.not_before <= m.now THEN 'due' ELSE coalesce(c.hold, 'due') END,
            CASE WHEN c.not_before <= m.now THEN NULL ELSE c.blocks_until END,
-           c.not_before > m.now AND c.blocks_until IS NULL AND c.hold <> 'waiting-for-upstream',
+           coalesce(c.not_before > m.now AND c.blocks_until IS NULL AND c.hold <> 'waiting-for-upstream', false),
            coalesce(c.origin, c.noted_at)
       FROM considered c, moment m
      WHERE c.not_before <= m.now OR c.hold IS DISTINCT FROM 'in-flight'
@@ -242,6 +242,14 @@ WITH moment AS MATERIALIZED (
      WHERE CASE WHEN r.keep THEN 'digest:' || d.keys + d.retired_keys || ':' || d.digest + d.retired_digest
                 ELSE 'digest:' || d.keys || ':' || d.digest END
            IS DISTINCT FROM (p.consumed_versions -> (r.asset_id || '@') ->> 'dataVersion')
+), motion AS (
+    -- Whether a partition that cannot run has data, retired or not (docs/semantics.md#R13.5). A scalar subquery: the planner
+    -- would hash all heads for EXISTS.
+    SELECT m.*, CASE WHEN m.cannot_run AND m.partition_key <> '' THEN coalesce((
+               SELECT true FROM (SELECT id FROM assets WHERE producer_id = m.workflow_id OFFSET 0) a
+                CROSS JOIN LATERAL (SELECT FROM heads WHERE (asset_id, partition_key) = (a.id, m.partition_key) OFFSET 0) h
+                LIMIT 1), false) ELSE true END AS has_head
+      FROM moving m
 ), input AS (
     -- One row per workflow and input: its head, and the version that the last success consumed.
     SELECT e.workflow_id, e.partition_key, e.asset_id, e.input_key, NULL::integer AS keys, h.sequence, h.data_version,
@@ -345,6 +353,8 @@ WITH moment AS MATERIALIZED (
                -- Made by another workflow or from outside; a rollback is a decision of a user, and stays.
                'foreign', s.workflow_id IS DISTINCT FROM b.workflow_id AND NOT coalesce(s.difference ? 'rolledBack', false)
                           AND (p.accepted ->> a.id)::bigint IS DISTINCT FROM h.sequence,
+               'lost', h.asset_id IS NULL AND EXISTS (
+                   SELECT FROM heads x WHERE (x.asset_id, x.partition_key) = (a.id, b.partition_key)),
                'made_by', CASE WHEN s.workflow_id <> b.workflow_id
                                THEN (SELECT m.slug FROM workflows m WHERE m.id = s.workflow_id) END,
                -- Made from other versions than those that count as consumed.
@@ -453,7 +463,7 @@ WITH moment AS MATERIALIZED (
 )
 SELECT (SELECT epoch FROM installation) AS epoch,
        (SELECT now FROM moment) AS now,
-       (SELECT json_agg(json_build_array(workflow_id, partition_key, kind, until, cannot_run, origin))
+       (SELECT json_agg(json_build_array(workflow_id, partition_key, kind, until, cannot_run, origin, has_head))
           FROM motion WHERE workflow_id IS NOT NULL) AS motion,
        -- Events about assets with partitions, or with consumers that have them; the graph knows whom they concern.
        (SELECT json_agg(json_build_array(i.asset_id, i.partition_key, coalesce(
