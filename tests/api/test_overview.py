@@ -114,7 +114,7 @@ def test_a_proposal_waits_for_a_yes(api: Api) -> None:
     [cause] = [one for one in api.get("/overview")["causes"] if one["kind"] == "proposal"]
     assert (cause["assetId"], cause["sentence"]) == ("daily", "a backfill of daily waits for an approval")
     assert cause["next"]["action"] == {"type": "approve", "target": cause["backfillId"]}
-    assert cause["next"]["command"] == f"freshline backfill approve {cause['backfillId']}"
+    assert cause["next"]["command"] == f"freshline backfill show {cause['backfillId']}"
     revision = api.get(f"/backfills/{cause['backfillId']}")["revision"]
     api.post(f"/backfills/{cause['backfillId']}/approve", {"revision": revision}, expect=202)
     assert "proposal" not in {one["kind"] for one in api.get("/overview")["causes"]}

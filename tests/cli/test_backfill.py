@@ -223,7 +223,51 @@ def test_a_proposal_is_approved_or_denied(lab: Lab, freshline: Freshline) -> Non
     lab.work()
     flood(lab, "jobs:three")
     [again] = freshline.json("backfill", "list")
-    assert freshline.json("backfill", "approve", again["id"])["status"] == "active"
+    assert freshline.json("backfill", "approve", again["id"], "--yes")["status"] == "active"
     turn(lab)
     lab.work()
     assert freshline.json("backfill", "show", again["id"])["status"] == "finished"
+
+
+@pytest.mark.parametrize("answer", ["approve", "deny"])
+def test_an_answer_names_what_was_shown(lab: Lab, freshline: Freshline, answer: str) -> None:
+    """Without a terminal a revision or --yes is needed; nothing is done otherwise."""
+    flood(lab, "jobs:two")
+    [found] = freshline.json("backfill", "list")
+    number = found["id"][-8:]
+    for words, why in (((), "no terminal can be asked"), (("--json",), "--json does not ask")):
+        error = freshline("backfill", answer, number, *words, code=2).stderr
+        assert why in error
+        assert f"`freshline backfill show {number}` shows the proposal, `--revision 1` answers what it lists now" in error
+    [same] = freshline.json("backfill", "list")
+    assert same["status"] == "proposed"
+    assert freshline.json("backfill", answer, number, "--yes")["status"] in {"active", "denied"}
+    assert "this needs one that is proposed" in freshline("backfill", answer, number, code=1).stderr
+
+
+@pytest.mark.parametrize("answer", ["approve", "deny"])
+def test_an_answer_on_a_terminal_is_about_what_was_shown(
+    lab: Lab, freshline: Freshline, monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
+    """The proposal is shown with its reasons and cost. If it grows before the yes, nothing is done."""
+    flood(lab, "jobs:two")
+    [found] = freshline.json("backfill", "list")
+    number = found["id"][-8:]
+    agrees = False
+
+    def asked(_question: str, **_more: object) -> bool:
+        if agrees:
+            flood(lab, "jobs:three")
+        return agrees
+
+    monkeypatch.setattr("click.confirm", asked)
+    monkeypatch.setattr("freshline.cli.commands.backfill._has_terminal", lambda: True)
+    refused = freshline("backfill", answer, number, code=1)
+    assert "nothing was changed" in refused.stderr
+    for text in ("7 old partitions would run", "daily: 7 partitions, the code changed (version 2)", "ONE RUN"):
+        assert text in refused.stdout
+    assert "--revision" not in refused.stdout
+    agrees = True
+    error = freshline("backfill", answer, number, code=1).stderr
+    assert "has revision 2, and revision 1 is named: it grew since, and nothing was changed" in error
+    assert freshline.json("backfill", "show", number)["status"] == "proposed"

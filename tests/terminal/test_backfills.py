@@ -132,3 +132,39 @@ def test_a_backfill_is_followed(deployment: Deployment, size: Size, colour: bool
     assert listed.end() == 0
     assert number in listed.text
     assert_readable(listed, NAMES)
+
+
+def proposed(deployment: Deployment, line: str) -> str:
+    """Change the code of the days, of which three may run by themselves; return the number of the proposal."""
+    changed = WORKFLOWS.replace("on_upstream_update())", 'on_upstream_update(partitions={"limit": 3}))', 1)
+    (deployment.project / "workflows" / "orders.py").write_text(changed.replace("    while", f"    {line}\n    while"))
+    deployment.call("apply", "--yes")
+    wait_until(lambda: len(deployment.json("backfill", "list")) == 1, 120, every=0.5, what="a proposal")
+    [found] = deployment.json("backfill", "list")
+    return str(found["id"][-8:])
+
+
+@pytest.mark.process
+def test_a_proposal_is_answered_as_it_was_shown(deployment: Deployment) -> None:
+    """On narrow and wide terminals it is shown with its cost, and only `y` answers it; a pipe needs a revision."""
+    number = proposed(deployment, "len('one')")
+    for size in (SMALL, LARGE):
+        asked = deployment.terminal("backfill", "deny", number, size=size)
+        asked.wait_for("Leave these partitions as they are?")
+        assert "old partitions would run, and wait for an approval" in asked.text
+        assert "the code changed" in asked.text
+        asked.send("n\r")
+        assert asked.end() == 1
+        assert "nothing was changed" in asked.text
+        assert_readable(asked, NAMES)
+    interrupted = deployment.terminal("backfill", "approve", number)
+    interrupted.wait_for("Run these partitions?")
+    interrupted.send(CTRL_C)
+    assert interrupted.end() in {1, INTERRUPTED}
+    assert deployment.json("backfill", "show", number)["status"] == "proposed"
+    agreed = deployment.terminal("backfill", "deny", number, size=LARGE)
+    agreed.wait_for("Leave these partitions as they are?")
+    agreed.send("y\r")
+    assert agreed.end() == 0
+    assert "is denied" in agreed.text
+    assert deployment.json("backfill", "show", number)["status"] == "denied"

@@ -226,11 +226,16 @@ def _action(name: str, what: str, text: str) -> click.Command:
 
 
 def _answer_command(name: str, text: str) -> click.Command:
-    """Return a command that approves or denies a proposal."""
+    """Return a command that approves or denies a proposal. What is answered is what was shown."""
 
-    def act(app: App, *, backfill_id: str, revision: int | None, as_json: bool) -> None:
+    def act(app: App, *, backfill_id: str, revision: int | None, yes: bool, as_json: bool) -> None:
         with app.backend() as store:
             number = _full_id(store, backfill_id)
+            if revision is None:
+                found = store.backfills.find(number)
+                revision = found["revision"]
+                if found["status"] == BackfillStatus.PROPOSED and not yes:
+                    _ask_about(name, found, as_json=as_json)
             getattr(store.backfills, name)(number, revision=revision)
             _answer(store.backfills.find(number), as_json=as_json)
 
@@ -242,7 +247,8 @@ def _answer_command(name: str, text: str) -> click.Command:
         metavar="N",
         help="The revision that was shown. If it grew since, nothing is done.",
     )
-    for option in (json_option, revision, click.argument("backfill_id", metavar="ID")):
+    agreed = click.option("--yes", "-y", is_flag=True, help="Do not ask; answer what it lists now.")
+    for option in (json_option, agreed, revision, click.argument("backfill_id", metavar="ID")):
         made = option(made)
     examples = [f"freshline backfill {name} 5f0c11aa", f"freshline backfill {name} 5f0c11aa --revision 2"]
     found: click.Command = command(name, examples=examples)(made)
@@ -288,12 +294,33 @@ def _start(text: str, store: Backend) -> datetime:
         ) from None
 
 
+def _ask_about(name: str, found: BackfillDetail, *, as_json: bool) -> None:
+    """Show a proposal and ask. Nobody answers what was not shown, so without a terminal a revision is needed."""
+    number = short(found["id"])
+    if as_json or not _has_terminal():
+        raise UsageError(
+            f"{'--json does not ask' if as_json else 'no terminal can be asked'}; `freshline backfill show {number}` shows"
+            f" the proposal, `--revision {found['revision']}` answers what it lists now, --yes whatever it lists"
+        )
+    output.show(*detail_parts(found, answers=False))
+    if not click.confirm(_QUESTIONS[name], err=True):
+        output.message("nothing was changed")
+        raise SystemExit(1)
+
+
+_QUESTIONS = {"approve": "Run these partitions?", "deny": "Leave these partitions as they are?"}
+
+
 def _agreed(*, yes: bool) -> bool:
     if yes:
         return True
-    if not sys.stdin.isatty():
+    if not _has_terminal():
         raise UsageError("no terminal can be asked; --yes starts the backfill, --dry-run only shows it")
     return click.confirm("Start this backfill?", err=True)
+
+
+def _has_terminal() -> bool:
+    return sys.stdin.isatty()
 
 
 def _full_id(store: Backend, text: str) -> str:
@@ -345,10 +372,11 @@ ACTIONS = (
     ("retry", "", "Try the partitions again that failed or were refused, without their cooldowns."),
 )
 ANSWERS = (
-    ("approve", "Let a proposal run. It becomes an active backfill, requested now."),
+    ("approve", "Show a proposal and let it run. It becomes an active backfill. Without a terminal, --revision is needed."),
     (
         "deny",
-        "Leave the partitions of a proposal as they are. The versions that it lists cause no run any more.",
+        "Show a proposal and leave its partitions as they are. The versions that it lists cause no run any more. "
+        "Without a terminal, --revision is needed.",
     ),
 )
 ANSWER_COMMANDS = [_answer_command(*answer) for answer in ANSWERS]

@@ -91,11 +91,14 @@ def _end(one: Backfill) -> str:
     return f"in {duration(one['etaMs'] / 1000)}" if one["etaMs"] is not None else "-"
 
 
-def detail_parts(found: BackfillDetail) -> list[str | Text | Table]:
-    """Return a backfill in full: its progress, a strip per workflow, and what failed."""
+def detail_parts(found: BackfillDetail, *, answers: bool = True) -> list[str | Text | Table]:
+    """Return a backfill in full: its progress, a strip per workflow, and what failed.
+
+    `answers`: say how a proposal is answered.
+    """
     title = Text((f"backfill {found['id']}", "bold"), f" of {found['assetId']} is ", output.coloured(found["status"]))
     if found["status"] == BackfillStatus.PROPOSED and found["cost"] is not None:
-        return [title, *_proposal_parts(found, found["cost"])]
+        return [title, *_proposal_parts(found, found["cost"]), *(_answers(found) if answers else ())]
     parts: list[str | Text | Table] = [title, _progress_text(found), ""]
     width = max((len(one["workflowSlug"]) for one in found["parts"]), default=0)
     parts += [_part_line(one, width) for one in found["parts"]]
@@ -121,20 +124,24 @@ def _waiting(found: BackfillDetail) -> Iterator[str]:
 
 
 def _proposal_parts(found: BackfillDetail, cost: BackfillPreview) -> list[str | Text | Table]:
-    """Return what a proposal would compute, why, and how to answer it."""
-    number, revision = short(found["id"]), found["revision"]
-    parts: list[str | Text | Table] = [
+    """Return what a proposal would compute, and why."""
+    return [
         f"{counted(found['progress']['total'], 'old partition')} would run, and wait for an approval",
         *(f"  {reason_text(one)}" for one in found["reasons"] or ()),
         "",
         Table.of(PARTS, [_preview_cells(one) for one in cost["parts"]]),
         _time_text(cost, found["concurrency"]),
         *_notes(cost),
+    ]
+
+
+def _answers(found: BackfillDetail) -> list[str]:
+    number, revision = short(found["id"]), found["revision"]
+    return [
         "",
         f"`freshline backfill approve {number} --revision {revision}` runs them",
         f"`freshline backfill deny {number} --revision {revision}` leaves them as they are",
     ]
-    return parts
 
 
 def reason_text(reason: Json) -> str:

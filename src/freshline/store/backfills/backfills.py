@@ -337,9 +337,11 @@ def _lock(connection: Connection, backfill_id: str, *allowed: BackfillStatus) ->
 def _lock_revision(connection: Connection, backfill_id: str, revision: int | None) -> Row:
     """Return the locked row of a proposal. Raise ConflictError if it has another revision than the named one."""
     row = _lock(connection, backfill_id, BackfillStatus.PROPOSED)
-    if revision not in {None, row["revision"]}:
+    now = row["revision"]
+    if revision not in {None, now}:
+        grown = "it grew since, and nothing was changed" if (revision or 0) < now else "there is no such revision"
         raise ConflictError(
-            f"proposal {backfill_id} has revision {row['revision']}, and revision {revision} is named: it grew since",
+            f"proposal {backfill_id} has revision {now}, and revision {revision} is named: {grown}",
             hint=f"`freshline backfill show {backfill_id}` shows what it lists now",
         )
     return row

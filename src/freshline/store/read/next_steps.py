@@ -128,7 +128,7 @@ def next_step(found: Found, words: Words) -> NextStep:
         return _wait(found, root)
     if root.kind == "proposal":
         text = "See what would run, and approve or deny it"
-        return _step(text, f"freshline backfill approve {name}", "approve", name)
+        return _step(text, f"freshline backfill show {name}", "approve", name)
     return _for_asset(root, words) if root.node.type == "asset" else _for_workflow(root, words)
 
 
