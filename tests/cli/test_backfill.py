@@ -238,7 +238,9 @@ def test_an_answer_names_what_was_shown(lab: Lab, freshline: Freshline, answer: 
     for words, why in (((), "no terminal can be asked"), (("--json",), "--json does not ask")):
         error = freshline("backfill", answer, number, *words, code=2).stderr
         assert why in error
-        assert f"`freshline backfill show {number}` shows the proposal, `--revision 1` answers what it lists now" in error
+        assert (
+            f"`freshline backfill show {number}` shows the proposal, `--revision 1` answers what it lists now" in error
+        )
     [same] = freshline.json("backfill", "list")
     assert same["status"] == "proposed"
     assert freshline.json("backfill", answer, number, "--yes")["status"] in {"active", "denied"}

@@ -62,7 +62,9 @@ def moving_after(state: State, decision: Decision) -> Moving | None:
         return Moving(state.active.status, origin=state.active.origin)
     if decision.reason in SWITCHED_OFF:
         # Nobody knows when a user runs it. Until then its data is of another generation than its inputs.
-        return dataclasses.replace(STALE, has_head=_has_head(state)) if any(one.changed for one in state.inputs) else None
+        return (
+            dataclasses.replace(STALE, has_head=_has_head(state)) if any(one.changed for one in state.inputs) else None
+        )
     if decision.outcome in {Outcome.HOLD, Outcome.ERROR}:
         waits = decision.reason is Reason.WAITING_FOR_UPSTREAM
         cannot_run = decision.blocks_until is None and not waits

@@ -298,8 +298,9 @@ def _ask_about(name: str, found: BackfillDetail, *, as_json: bool) -> None:
     """Show a proposal and ask. Nobody answers what was not shown, so without a terminal a revision is needed."""
     number = short(found["id"])
     if as_json or not _has_terminal():
+        why = "--json does not ask" if as_json else "no terminal can be asked"
         raise UsageError(
-            f"{'--json does not ask' if as_json else 'no terminal can be asked'}; `freshline backfill show {number}` shows"
+            f"{why}; `freshline backfill show {number}` shows"
             f" the proposal, `--revision {found['revision']}` answers what it lists now, --yes whatever it lists"
         )
     output.show(*detail_parts(found, answers=False))
@@ -372,11 +373,16 @@ ACTIONS = (
     ("retry", "", "Try the partitions again that failed or were refused, without their cooldowns."),
 )
 ANSWERS = (
-    ("approve", "Show a proposal and let it run. It becomes an active backfill. Without a terminal, --revision is needed."),
+    (
+        "approve",
+        "Show a proposal and let it run. It becomes an active backfill. Without a terminal, --revision is needed.",
+    ),
     (
         "deny",
-        "Show a proposal and leave its partitions as they are. The versions that it lists cause no run any more. "
-        "Without a terminal, --revision is needed.",
+        (
+            "Show a proposal and leave its partitions as they are. The versions that it lists cause no run any more. "
+            "Without a terminal, --revision is needed."
+        ),
     ),
 )
 ANSWER_COMMANDS = [_answer_command(*answer) for answer in ANSWERS]
