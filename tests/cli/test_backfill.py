@@ -47,6 +47,12 @@ def test_a_dry_run_shows_the_cost_and_stores_nothing(lab: Lab, freshline: Freshl
     found = freshline.json("backfill", "daily", "--from", "2025-12-30", "--batch", "4", "--dry-run")
     assert [(one["workflowSlug"], one["partitions"], one["runs"]) for one in found["parts"]] == [("daily", 6, 2)]
     assert found["downstream"] == [{"workflowSlug": "total", "partitions": 1}]
+    begins = (datetime.now(UTC) + timedelta(days=2)).replace(microsecond=0)
+    later = freshline("backfill", "daily", "--not-before", begins.isoformat(), "--dry-run").stdout
+    assert f"not before {begins.astimezone():%Y-%m-%d %H:%M:%S}" in later
+    assert "not before" not in text
+    error = freshline("backfill", "daily", "--only", "stale", "--dry-run", code=2).stderr
+    assert "asset 'daily' has no partition that is stale" in error
     assert lab.everything() == before
 
 

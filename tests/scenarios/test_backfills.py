@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -182,6 +183,66 @@ def test_stale_partitions(lab: Lab) -> None:
     backfill_id = lab.store.backfills.create(ask(only=Only.STALE))
     assert ran(lab) == [("clean", KEYS[2])]
     assert status(lab, backfill_id) == "finished"
+
+
+def test_a_dry_run_of_stale_partitions_counts_those(lab: Lab) -> None:
+    """One day is stale, and what reads it will be. If none is, the preview says so."""
+    chain(lab, auto=None)
+    lab.store.backfills.create(ask(downstream=True))
+    ran(lab)
+    with pytest.raises(UsageError, match="asset 'clean' has no partition that is stale"):
+        lab.store.backfills.preview(ask(only=Only.STALE))
+    for key in KEYS[2:4]:
+        lab.report("raw", "v2", partition_key=key)
+    lab.settle()
+    before = lab.everything()
+    [part] = lab.store.backfills.preview(ask(only=Only.STALE))["parts"]
+    assert (part["partitions"], part["runs"], part["first"], part["last"]) == (2, 2, KEYS[3], KEYS[2])
+    parts = lab.store.backfills.preview(ask(only=Only.STALE, downstream=True))["parts"]
+    assert {one["workflowSlug"]: one["partitions"] for one in parts} == {
+        "clean": 2,
+        "daily": 2,
+        "monthly": 1,
+        "total": 1,
+    }
+    assert lab.everything() == before
+    lab.advance(minutes=1)
+    lab.store.backfills.create(ask(only=Only.STALE, downstream=True))
+    assert ran(lab) == [("clean", KEYS[3]), ("clean", KEYS[2])], "with equal data, so that what reads them is not stale"
+
+
+def test_the_end_of_a_backfill_is_not_before_a_cooldown(lab: Lab) -> None:
+    """Seven of eight days are done after a minute, and the last one failed: it runs again after its cooldown."""
+    chain(lab, backoff={"base": "1h"})
+    backfill_id = lab.store.backfills.create(ask(concurrency=8))
+    lab.settle()
+    lab.advance(minutes=1)
+    for _ in KEYS[1:]:
+        lab.finish(lab.start_of("clean"))
+    lab.settle()
+    minute = 60_000
+    assert lab.store.backfills.find(backfill_id)["etaMs"] == pytest.approx(minute / 7, rel=0.1)
+    lab.fail(lab.start_of("clean"))
+    lab.settle()
+    found = lab.store.backfills.find(backfill_id)
+    assert (found["status"], found["progress"]["waiting"]) == ("active", 1)
+    assert found["etaMs"] is not None
+    assert found["etaMs"] > 30 * minute
+
+
+def test_the_pace_of_a_backfill_counts_from_its_start(lab: Lab) -> None:
+    """It was requested in the evening for the night."""
+    chain(lab)
+    begins = lab.now + timedelta(hours=5)
+    backfill_id = lab.store.backfills.create(ask(not_before=begins, concurrency=8))
+    lab.settle()
+    lab.advance(hours=5, minutes=1)
+    lab.store.backfills.advance()
+    lab.settle()
+    for _ in KEYS[1:]:
+        lab.finish(lab.start_of("clean"))
+    lab.settle()
+    assert lab.store.backfills.find(backfill_id)["etaMs"] == pytest.approx(60_000 / 7, rel=0.1)
 
 
 def test_a_paused_backfill_starts_nothing(lab: Lab) -> None:

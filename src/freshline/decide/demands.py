@@ -49,7 +49,7 @@ def is_done(state: State, demand: Demand) -> bool:
         case Only.MISSING:
             return state.succeeded_at is not None and not _lacks_output(state)
         case Only.STALE:
-            return not _is_stale(state)
+            return not is_stale(state)
         case _:
             return demand.satisfied
 
@@ -83,7 +83,7 @@ def _may_run(policy: Policy, state: State, demand: Demand, now: datetime) -> boo
     return due and not demand.paused and state_of(policy, state, demand) is PartitionState.OPEN
 
 
-def _is_stale(state: State) -> bool:
+def is_stale(state: State) -> bool:
     """Return whether anything differs from the last success. Inputs that cause no run count: a user asked."""
     return (
         _lacks_output(state)

@@ -151,8 +151,13 @@ class Progress:
         return self.done + self.failed + self.refused
 
 
-def remaining_time(progress: Progress, elapsed: timedelta) -> timedelta | None:
-    """Return how long the rest takes at the pace so far; None if nothing ended yet."""
+def remaining_time(progress: Progress, elapsed: timedelta, cooldown: timedelta = timedelta(0)) -> timedelta | None:
+    """Return how long the rest takes at the pace so far; None if nothing ended yet.
+
+    `cooldown`: until the last partition that failed is tried again. It takes as long as the others after that.
+    """
     if not progress.ended or elapsed <= timedelta(0):
         return None
-    return elapsed / progress.ended * (progress.total - progress.ended)
+    each = elapsed / progress.ended
+    pace = each * (progress.total - progress.ended)
+    return max(pace, cooldown + each) if cooldown > timedelta(0) else pace

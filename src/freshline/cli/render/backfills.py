@@ -210,6 +210,8 @@ def preview_parts(preview: BackfillPreview, policy: BackfillPolicy) -> list[str 
     ]
     if text := _time_text(preview, policy.concurrency):
         parts.append(text)
+    if policy.not_before is not None:
+        parts.append(f"not before {moment(policy.not_before.isoformat())}")
     parts += _ages(preview, policy)
     parts += _notes(preview)
     return parts

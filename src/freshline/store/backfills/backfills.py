@@ -22,7 +22,7 @@ from freshline.model.json import Json
 from freshline.partitions.selection import Selection, from_json
 from freshline.reading import existing
 from freshline.store.apply.stored_graph import GraphCache
-from freshline.store.backfills import proposals, read, selecting
+from freshline.store.backfills import proposals, read, selecting, staleness
 from freshline.store.backfills.selecting import Catalogue, Part
 from freshline.store.db.database import Connection, Database, Row
 from freshline.store.db.ids import new_id
@@ -49,7 +49,12 @@ class Backfills:
         with self._database.reading() as connection:
             asset = find_asset(connection, request.asset_id, lock=False)
             there = self._catalogue(connection)
-            return read.preview(there, request, selecting.select(there, asset, request))
+            parts = selecting.select(there, asset, request)
+            if request.policy.only is Only.STALE:
+                parts = staleness.stale_parts(there, parts, newest_first=request.policy.newest_first)
+                if not parts:
+                    raise selecting.nothing(there.graph, request, asset["id"])
+            return read.preview(there, request, parts)
 
     def create(self, request: BackfillRequest, *, key: str | None = None) -> str:
         """Request a backfill and return its id. The same request with the same `key` returns the same id.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
 from typing import cast
 
 from freshline.errors import NotFoundError
@@ -123,7 +124,7 @@ def unknown(backfill_id: str) -> NotFoundError:
 
 def _document(row: Row, parts: Sequence[Row]) -> Backfill:
     found = _sum(parts)
-    left = remaining_time(found, row["now"] - row["requested_at"]) if row["status"] == BackfillStatus.ACTIVE else None
+    left = _left(row, parts, found) if row["status"] == BackfillStatus.ACTIVE else None
     return {
         "id": str(row["id"]),
         "project": row["project"],
@@ -149,6 +150,14 @@ def _document(row: Row, parts: Sequence[Row]) -> Backfill:
         "progress": _shown(found),
         "etaMs": None if left is None else round(left.total_seconds() * 1000),
     }
+
+
+def _left(row: Row, parts: Sequence[Row], found: Progress) -> timedelta | None:
+    """Return how long the rest takes. Nothing runs before `not_before`, or during the cooldown of a partition."""
+    now: datetime = row["now"]
+    begun = max(row["requested_at"], row["not_before"] or row["requested_at"])
+    cooled = max((part["eligible_at"] for part in parts if part["eligible_at"] is not None), default=now)
+    return remaining_time(found, now - begun, cooled - now)
 
 
 def _part(row: Row, states: list[PartitionRange]) -> BackfillPart:

@@ -83,13 +83,14 @@ def select(there: Catalogue, asset: TargetAsset, request: BackfillRequest) -> li
         if part is not None:
             parts.append(part)
     if not parts:
-        lists = (
-            f"`freshline partitions {asset['id']}` lists those that exist"
-            if graph.partitioning(asset["id"]).columns
-            else None
-        )
-        raise UsageError(_nothing(asset["id"], request), hint=lists)
+        raise nothing(graph, request, asset["id"])
     return parts
+
+
+def nothing(graph: Graph, request: BackfillRequest, asset_id: str) -> UsageError:
+    """Return the error about a request that selects nothing."""
+    lists = f"`freshline partitions {asset_id}` lists those that exist"
+    return UsageError(_nothing(asset_id, request), hint=lists if graph.partitioning(asset_id).columns else None)
 
 
 def refuse_policy(policy: BackfillPolicy) -> None:

@@ -245,7 +245,7 @@ SELECT b.*, freshline_now() AS now FROM backfills b WHERE b.id = %(id)s
 SELECT p.backfill_id::text AS id, w.slug, p.workflow_id, p.version, p.selection, p.rest, p.total, p.done,
        coalesce(x.failed, 0) AS failed, coalesce(x.refused, 0) AS refused, coalesce(x.running, 0) AS running,
        coalesce(x.queued, 0) AS queued, coalesce(x.open, 0) - coalesce(x.running, 0) - coalesce(x.queued, 0) AS waiting,
-       coalesce(x.unseen, 0) AS unseen
+       coalesce(x.unseen, 0) AS unseen, x.eligible_at
   FROM backfill_workflows p
   JOIN workflows w ON w.id = p.workflow_id
   LEFT JOIN LATERAL (
@@ -254,7 +254,10 @@ SELECT p.backfill_id::text AS id, w.slug, p.workflow_id, p.version, p.selection,
              count(*) FILTER (WHERE y.state = 'done')::integer AS unseen,
              count(*) FILTER (WHERE y.state = 'open')::integer AS open,
              count(*) FILTER (WHERE y.state = 'open' AND r.status = 'running')::integer AS running,
-             count(*) FILTER (WHERE y.state = 'open' AND r.status = 'queued')::integer AS queued
+             count(*) FILTER (WHERE y.state = 'open' AND r.status = 'queued')::integer AS queued,
+             -- When the last open partition that failed is tried again.
+             max((SELECT f.eligible_at FROM workflow_partitions f WHERE y.state = 'open'
+                     AND (f.workflow_id, f.partition_key) = (y.workflow_id, y.partition_key))) AS eligible_at
         FROM backfill_partitions y
         LEFT JOIN LATERAL (SELECT z.status FROM runs z
                             WHERE (z.workflow_id, z.partition_key) = (y.workflow_id, y.partition_key)
