@@ -188,6 +188,12 @@ def test_a_proposal_cannot_be_paused(lab: Lab, freshline: Freshline) -> None:
     assert "shows how to approve or deny it" in error
 
 
+def test_a_list_of_an_unknown_asset_is_an_error(lab: Lab, freshline: Freshline) -> None:
+    """It is not an empty list."""
+    assert "asset 'dayly'" in freshline("backfill", "list", "--asset", "dayly", code=1).stderr
+    assert "no backfill is open" in freshline("backfill", "list", "--asset", "daily").stderr
+
+
 def flood(lab: Lab, job: str) -> None:
     """Apply another job of a workflow of which three old partitions may run by themselves."""
     auto = {"onUpstreamUpdate": True, "partitions": {"limit": 3}}
@@ -211,7 +217,8 @@ def test_a_proposal_says_what_it_would_run_and_how_to_answer(lab: Lab, freshline
     assert f"`freshline backfill deny {number} --revision 1`" in text
     assert freshline.json("backfill", "show", number)["cost"]["parts"][0]["runs"] == 7
     why = freshline("why", "daily", "--partition", KEYS[0]).stdout
-    assert "it waits for an approval, because more than 3 old partitions would run" in why
+    assert "its definition changed since the last success" in why
+    assert "because more than 3 old partitions may run; `freshline backfill list` shows the proposal" in why
     sentence = f"backfill {number} of daily waits for an approval: 7 old partitions would run"
     assert sentence in freshline("status").stderr
     assert sentence in freshline("status", "daily").stderr

@@ -59,6 +59,20 @@ def test_partitions_are_listed_in_ranges(lab: Lab, freshline: Freshline) -> None
     assert "nothing matches" in rest.stderr
 
 
+def test_a_listing_looks_at_a_bounded_number_of_partitions(
+    lab: Lab, freshline: Freshline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pages of few keys: after the last page that is looked at, the message says how to go on."""
+    monkeypatch.setattr("freshline.store.read.partitions.MOST_KEYS", 2)
+    monkeypatch.setattr("freshline.cli.commands.partitions.MOST_PAGES", 2)
+    page = freshline("partitions", "daily", "--state", "failed")
+    assert "there are more: --after 2026-01-01 continues; no more partitions were looked at" in page.stderr
+    assert "nothing matches" not in page.stderr
+    rest = freshline("partitions", "daily", "--state", "failed", "--after", "2026-01-01")
+    assert "2025-12-31" in rest.stdout
+    assert freshline.json("partitions", "daily")["next"] == "2026-01-01"
+
+
 def test_status_counts_partitions_in_one_line(lab: Lab, freshline: Freshline) -> None:
     """One line per asset; the detail names the newest partition and the command that lists them."""
     [line] = [line for line in freshline("status").stdout.splitlines() if line.startswith("daily ")][:1]
@@ -124,7 +138,8 @@ def test_a_report_names_its_partition(lab: Lab, freshline: Freshline) -> None:
         ("decisions --workflow daily --partition 31.12.", "'31.12.' is not"),
         ("report raw", "asset 'raw' has partitions, and none is named; the newest is"),
         ("report raw --partition 2025-12-31", "'2025-12-31' is not"),
-        ("plan raw", "asset 'raw' has partitions, and none is named"),
+        ("plan raw", "asset 'raw' has partitions, and none is named; the newest is 20"),
+        ("plan daily", "name one: --partition 2026-01-04"),
         ("logs total --partition x", "has no partitions"),
     ],
 )

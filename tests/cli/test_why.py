@@ -133,6 +133,21 @@ def decided(reason: str, outcome: str, evidence: dict[str, Any]) -> Any:
     }
 
 
+def test_a_proposed_partition_says_what_made_it_stale() -> None:
+    """Before there is a proposal, it does not wait for an approval: it may run after all."""
+    evidence = {"limit": 3, "cause": "upstream-update", "inputs": CHANGED}
+    first = sentence(decided(Reason.BACKFILL_PROPOSED, "hold", evidence))
+    assert first == (
+        "held: 'raw' changed (v1 -> v2); it is held, because more than 3 old partitions may run;"
+        " `freshline backfill list` shows the proposal once there is one"
+    )
+    listed = {**evidence, "backfillId": "0198c000-0000-7000-8000-0000000000bb"}
+    assert sentence(decided(Reason.BACKFILL_PROPOSED, "hold", listed)) == (
+        "held: 'raw' changed (v1 -> v2); it waits for an approval, because more than 3 old partitions would run;"
+        " `freshline backfill show 000000bb` shows it"
+    )
+
+
 @pytest.mark.parametrize("reason", list(Reason))
 def test_every_reason_has_a_sentence(reason: Reason) -> None:
     """What was decided, why, until when and what ends it, for each reason code."""

@@ -71,6 +71,8 @@ START = {"start": "2024-01-01"}
         ({"time": "day"}, "a partitioning by day has no start; write the date of the first partition"),
         ({"time": "day", "strat": 1}, "with time has 'strat'; allowed are time, start, end, timezone, open; did you"),
         ({"time": "day", "start": "soon"}, "start 'soon' is not a date; allowed are dates, times and keys such as"),
+        ({"time": "day", "start": "soon"}, "keys such as 2024-01-31$"),
+        ({"time": "month", "start": "soon"}, "keys such as 2024-01-31 or 2024-01$"),
         ({"time": "day", "start": [1]}, "start is '.1.'; allowed is a text"),
         (
             {"time": "day", **START, "end": "2024-01-01"},

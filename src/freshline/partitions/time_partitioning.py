@@ -231,9 +231,9 @@ class TimePartitioning(Partitioning):
     def _instant(self, field: str, value: str) -> datetime:
         found = self.calendar.instant(value)
         if found is None:
+            examples = " or ".join(dict.fromkeys(("2024-01-31", self.grain.example)))
             raise PartitioningError(
-                f"{field} {shown(value)} is not a date; allowed are dates, times and keys such as 2024-01-31 or"
-                f" {self.grain.example}"
+                f"{field} {shown(value)} is not a date; allowed are dates, times and keys such as {examples}"
             )
         return found
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from freshline.cli.backend.protocol import ReadOnlyBackend
 
 STATES = [str(one) for one in PartitionState]
+MOST_PAGES = 10  # of 10,000 keys
 RANGES: Columns = ["STATE", "FROM", "TO", "PARTITIONS"]
 
 
@@ -54,6 +55,8 @@ def partitions(
 
     States: running; failed (its last runs failed); missing (never produced); frozen (its inputs changed, but it is too
     old to run by itself); stale (its inputs changed, or it is queued or held); fresh.
+
+    One call looks at no more than 100,000 partitions. It says after which one to continue, in --json as `next`.
     """
     wanted = WantedPartitions(first, last, PartitionState(state) if state else None, after)
     with app.read_backend() as reader:
@@ -66,16 +69,23 @@ def partitions(
     output.show(summary_text(asset, found))
     if found["items"]:
         output.show(Table.of(RANGES, map(_cells, found["items"])))
-    elif any((state, first, last, after)):
+    elif any((state, first, last, after)) and not found["next"]:
         output.message("nothing matches; leave out filters to see more")
     if found["next"]:
-        output.message(f"there are more: --after {found['next']} continues")
+        few = len(found["items"]) < limit
+        where = "; no more partitions were looked at, and --from and --to narrow it" if few else ""
+        output.message(f"there are more: --after {found['next']} continues{where}")
 
 
 def _read(reader: ReadOnlyBackend, asset: str, wanted: WantedPartitions, limit: int) -> AssetPartitions:
-    """Read pages until there are `limit` entries. A page may have few, because it looks at a bounded number of keys."""
+    """Read pages until there are `limit` entries. A page may have few, because it looks at a bounded number of keys.
+
+    The number of pages is bounded too: equal states of a million partitions are one entry.
+    """
     found = reader.partitions(asset, wanted, limit)
-    while found["next"] and len(found["items"]) < limit:
+    for _ in range(MOST_PAGES - 1):
+        if not found["next"] or len(found["items"]) >= limit:
+            break
         following = wanted._replace(after=found["next"])
         more = reader.partitions(asset, following, limit - len(found["items"]))
         found = {**found, "items": _joined(found["items"], more["items"]), "next": more["next"]}

@@ -257,12 +257,18 @@ def _not_auto(_decision: Conclusion, _evidence: Evidence) -> str:
     return "it has no autoMaterialize block, so it runs only when asked to"
 
 
-def _backfill_proposed(_decision: Conclusion, evidence: Evidence) -> str:
+def _backfill_proposed(decision: Conclusion, evidence: Evidence) -> str:
     limit = evidence.get("limit")
     more = "more" if limit is None else f"more than {counted(limit, 'old partition')}"
-    number = short(evidence["backfillId"]) if evidence.get("backfillId") else None
-    which = f"`freshline backfill show {number}` shows it" if number else "`freshline backfill list` shows it"
-    return f"it waits for an approval, because {more} would run; {which}"
+    cause = _CAUSES.get(evidence.get("cause", ""))
+    stale = f"{cause(decision, evidence)}; " if cause else ""
+    if not evidence.get("backfillId"):
+        # Decided while others were still counted: since then a proposal may list it.
+        return (
+            f"{stale}it is held, because {more} may run; `freshline backfill list` shows the proposal once there is one"
+        )
+    number = short(evidence["backfillId"])
+    return f"{stale}it waits for an approval, because {more} would run; `freshline backfill show {number}` shows it"
 
 
 def _evaluation_failed(_decision: Conclusion, evidence: Evidence) -> str:

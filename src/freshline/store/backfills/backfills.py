@@ -95,8 +95,13 @@ class Backfills:
         limit: int = 50,
         after: str | None = None,
     ) -> list[Backfill]:
-        """Return backfills with their progress, the newest first. `after`: the last id of the previous page."""
+        """Return backfills with their progress, the newest first. `after`: the last id of the previous page.
+
+        Raise NotFoundError for an unknown asset.
+        """
         with self._database.reading() as connection:
+            if asset_id is not None:
+                find_asset(connection, asset_id, lock=False)
             return read.listed(
                 connection,
                 statuses=statuses,

@@ -40,7 +40,8 @@ def partition_key(
         return None
     if asset_id is not None:
         found = asset(session, asset_id)
-        return parse_partition(f"asset '{asset_id}'", found["partitioning"], given)
+        newest = None if given or found["partitioning"] is None else _newest(session, asset_id)
+        return parse_partition(f"asset '{asset_id}'", found["partitioning"], given, newest=newest)
     if slug is None:
         raise UsageError("a partition key belongs to an asset or a workflow; name one of them too")
     workflow_id(session, slug)
@@ -48,16 +49,25 @@ def partition_key(
     return parse_partition(f"workflow '{slug}'", rows[0]["partitioning"] if rows else None, given)
 
 
-def parse_partition(what: str, partitioning: Json | None, given: PartitionKey) -> str:
-    """Return the canonical key of a partition. `what` names its asset or workflow in errors."""
+def _newest(session: ReadSession, asset_id: str) -> str | None:
+    """Return the newest partition of an asset, for an error."""
+    from freshline.store.read.partitions import Partitions  # noqa: PLC0415 - it loads the graph
+
+    return Partitions().at(session).newest([asset_id]).get(asset_id) or None
+
+
+def parse_partition(what: str, partitioning: Json | None, given: PartitionKey, *, newest: str | None = None) -> str:
+    """Return the canonical key of a partition. `what` names its asset or workflow in errors, `newest` one to name."""
     if partitioning is None:
         if given:
             raise UsageError(f"{what} has no partitions, so it has no partition {shown(str(given))}")
         return ""
     known = document.from_json(partitioning)
     if not given:
+        which = f"; the newest is {newest}" if newest else ""
         raise UsageError(
-            f"{what} has partitions, and none is named", hint=f"name one: --partition {quote(known.example)}"
+            f"{what} has partitions, and none is named{which}",
+            hint=f"name one: --partition {quote(newest or known.example)}",
         )
     return known.parse(given)
 
