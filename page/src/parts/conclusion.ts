@@ -85,7 +85,12 @@ const HOLDS: Readonly<Record<string, Say>> = {
   'breaker-open': (_, evidence) => `its breaker is open after ${failures(evidence.failures)}${evidence.nextProbeAt ? `; the next try is at ${evidence.nextProbeAt}` : ''}`,
   'cooling-down': (_, evidence) => `it cools down after ${failures(evidence.failures)}${until(evidence)}`,
   canceled: () => 'a run with exactly these versions was canceled',
-  'backfill-proposed': (_, evidence) => `it waits for an approval, because more${evidence.limit === undefined ? '' : ` than ${counted(evidence.limit, 'old partition')}`} would run`,
+  'backfill-proposed': (one, evidence) => {
+    const cause = CAUSES[evidence.cause ?? '']
+    const more = `more${evidence.limit === undefined ? '' : ` than ${counted(evidence.limit, 'old partition')}`}`
+    const held = evidence.backfillId ? `it waits for an approval, because ${more} would run` : `it is held, because ${more} may run`
+    return `${cause ? `${cause(one, evidence)}; ` : ''}${held}`
+  },
   'quiet-hours': (_, evidence) => `it has quiet hours${until(evidence)}`,
   'input-too-old': (_, evidence) => `its input ${evidence.assetId ?? ''} is too old${evidence.producedAt ? ` (produced ${evidence.producedAt}` : ' ('}${evidence.maxAgeMs === undefined ? '' : `; at most ${duration(evidence.maxAgeMs)} are allowed`})`,
   'waiting-for-all': (_, evidence) => `it runs when all inputs moved; ${few(evidence.waitingFor ?? []) || 'some'} did not yet`,
