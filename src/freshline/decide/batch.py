@@ -73,5 +73,5 @@ def moving_after(state: State, decision: Decision) -> Moving | None:
 
 
 def _has_head(state: State) -> bool:
-    """Return whether there is, or was, data of a partition. Without partitions the rule is that of R4.4."""
+    """Return whether there is, or was, data of a partition. Without partitions docs/semantics.md#R4.4 holds."""
     return not state.partition_key or any(one.head is not None or one.lost for one in state.outputs)

@@ -151,7 +151,7 @@ class Output:
     """One produced asset.
 
     `foreign`: its head was made by another workflow, or reported from outside. `made_by`: the slug of that workflow.
-    `lost`: there is no head because retention removed its data.
+    `lost`: retention removed its data, so that it has no head.
     """
 
     asset_id: str

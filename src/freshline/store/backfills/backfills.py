@@ -349,7 +349,7 @@ def _lock_revision(connection: Connection, backfill_id: str, revision: int | Non
     row = _lock(connection, backfill_id, BackfillStatus.PROPOSED)
     now = row["revision"]
     if revision not in {None, now}:
-        grown = "it grew since, and nothing was changed" if (revision or 0) < now else "there is no such revision"
+        grown = "it grew since, and nothing was changed" if (revision or 0) < now else "it does not exist yet"
         raise ConflictError(
             f"proposal {backfill_id} has revision {now}, and revision {revision} is named: {grown}",
             hint=f"`freshline backfill show {backfill_id}` shows what it lists now",
