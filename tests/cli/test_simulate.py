@@ -15,7 +15,6 @@ from freshline.definitions.loading import document
 from freshline.simulation.workload import Load, SourceLoad, WorkflowLoad
 from tests.cli.conftest import Freshline
 from tests.docs.pages import Page, code, codes
-from tests.scenarios.test_partitions import divided
 from tests.store_harness import Lab, laboratory, workflow
 
 PAGE = Page("docs/simulate.md")
@@ -156,16 +155,6 @@ def test_the_past_is_replayed(past: Lab, freshline: Freshline) -> None:
     assert current["assets"]["c"]["lagSeconds"]["max"] == pytest.approx(120, abs=0.1)
     assert past.everything() == before
     assert "1 workflow has no recorded run" in freshline("simulate", "--since", "2d").stderr
-
-
-def test_partitions_are_left_out_and_a_note_says_so(past: Lab, freshline: Freshline) -> None:
-    """Otherwise the figures would look like those of all changes."""
-    days = {"time": "day", "start": "2025-12-30"}
-    past.apply(
-        divided("daily", {"days": None}, days), name="days", sources=({"assetId": "days", "partitioning": days},)
-    )
-    note = "1 workflow has partitions: each is simulated as one unit, and reports of partitions are left out"
-    assert note in freshline("simulate", "--since", "2d").stderr
 
 
 def test_days_before_the_project_existed_are_not_played(past: Lab, freshline: Freshline) -> None:

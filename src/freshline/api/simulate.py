@@ -75,7 +75,7 @@ def _simulated(store: Store, body: models.SimulationRequest, length: timedelta, 
     played = recorded.recorded(past, loaded, store.settings, end=end, length=length, seed=body.seed)
     scenario = _limited(played, deadline)
     before = scenario.play(scenario.current, body.slots)
-    after = scenario.play(Catalogue.of(others, store.settings), body.slots) if changed else None
+    after = scenario.play(scenario.catalogue(others, store.settings), body.slots) if changed else None
     return {
         "start": json_value(scenario.start),
         "end": json_value(scenario.end),
