@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,7 @@ from freshline.definitions.loading import document
 from freshline.errors import DefinitionErrors
 from freshline.partitions.document import from_json
 from freshline.settings import Settings
-from freshline.simulation import Catalogue
-from freshline.simulation.driver import Work
+from freshline.simulation import Catalogue, Driver, Observer, Simulator, Work
 from freshline.simulation.horizon import cut, horizon
 from freshline.simulation.load_partitions import demands
 from freshline.simulation.loading import load_definitions
@@ -105,7 +105,7 @@ def test_named_partitions_are_reported_each_time() -> None:
 
 
 def test_a_late_hour_runs_what_depends_on_it() -> None:
-    """Its day, seven windows, its month and the total, once each. No lag is that of a newest day: only the total has one.
+    """Its day, seven windows, its month and the total, once each. Only the total has a lag: no day is the newest.
 
     The month waits for a slot.
     """
@@ -147,6 +147,34 @@ def test_a_backfill_beside_the_data_of_today() -> None:
     assert both.partitions_by_workflow["daily"] == 61 + 7
     assert both.lag_by_asset["daily"]["max"] <= alone.lag_by_asset["daily"]["max"] + 600
     assert both.refused == ()
+
+
+def test_a_month_runs_soon_after_the_last_day_of_a_backfill() -> None:
+    """It sleeps while the backfill goes on, and is evaluated when the last of its days had its turn."""
+    text = "backfills: [ { asset: daily, at: 1d, from: 2025-11-25, to: 2025-12-05, concurrency: 1 } ]"
+    given, found, seen = load(text), catalogue(), Ended({})
+    simulator = Simulator(found, MONDAY, observer=seen)
+    simulator.start(fresh=True)
+    Driver(simulator, Constant(), slots=4, demands=demands(given.backfills, found, MONDAY)).run(
+        MONDAY + timedelta(days=2)
+    )
+    begun = seen.found["monthly", "2025-12"][0].started_at
+    last = seen.found["daily", "2025-12-01"][0].finished_at
+    assert begun is not None
+    assert last is not None
+    assert last <= begun <= last + timedelta(seconds=30)
+    assert {len(runs) for unit, runs in seen.found.items() if unit[0] == "daily"} == {1}
+
+
+@dataclass
+class Ended(Observer):
+    """The runs that ended, by workflow and partition."""
+
+    found: dict[tuple[str, str], list[Run]]
+
+    def ended(self, simulator: Simulator, run: Run) -> None:  # noqa: ARG002 - the run has all facts
+        """Record a run."""
+        self.found.setdefault((run.slug, run.partition_key), []).append(run)
 
 
 def test_a_backfill_that_is_refused_is_told() -> None:
@@ -241,7 +269,8 @@ def test_a_backfill_moves_the_horizon(tmp_path: Path) -> None:
 
 
 def test_a_year_of_days_and_a_week_of_hours_is_fast() -> None:
-    """It takes a second; the limit has room for busy machines."""
+    """With a backfill of the year it takes four seconds; the limit has room for busy machines."""
     began = time.process_time()
-    play(HOURLY)
-    assert time.process_time() - began < 10
+    found = play(HOURLY + "backfills: [ { asset: daily, at: 1d, from: 2025-01-05, to: 2025-12-31, concurrency: 2 } ]")
+    assert time.process_time() - began < 30
+    assert found.runs_by_workflow["daily"] == 361 + 7

@@ -114,11 +114,12 @@ def warm(lab: Lab) -> datetime:
 
 
 def test_a_recorded_history_runs_the_same(lab: Lab, warm: datetime) -> None:
-    """Hours as they come, a late one, a changed one, an equal one, the missing one, dynamic keys: all as they were."""
+    """Hours as they come, a late one, changed ones, an equal one, the missing one, dynamic keys: all as they were."""
     reports = [
         (warm + timedelta(minutes=7 + 60 * n), "raw", f"{k}-1", k) for n, k in enumerate(hours("2026-01-05T06", 40))
     ]
     later = [
+        (50, "raw", "2026-01-03T08-2", "2026-01-03T08"),
         (100, "raw", "2026-01-02T05-2", "2026-01-02T05"),
         (200, "raw", "2026-01-02T06-1", "2026-01-02T06"),
         (300, "raw", "2026-01-03T07-1", "2026-01-03T07"),
