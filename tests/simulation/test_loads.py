@@ -72,7 +72,7 @@ def play(text: str, days: float = 7, definitions: tuple[Mapping[str, Any], ...] 
     given, found, end = load(text), catalogue(definitions), MONDAY + timedelta(days=days)
     return simulate(
         found,
-        given.all_reports(found, MONDAY, end, 0),
+        given.reports(found, MONDAY, end, 0),
         Constant(),
         start=MONDAY,
         end=end,
@@ -83,7 +83,7 @@ def play(text: str, days: float = 7, definitions: tuple[Mapping[str, Any], ...] 
 
 def test_hours_are_reported_as_time_passes() -> None:
     """Each hour after its end, and each day runs once when it is complete; the last hour of Sunday comes again."""
-    reports = list(load(HOURLY).all_reports(catalogue(), MONDAY, MONDAY + timedelta(days=1), 0))
+    reports = list(load(HOURLY).reports(catalogue(), MONDAY, MONDAY + timedelta(days=1), 0))
     assert [one.partition_key for one in reports][:3] == ["2026-01-04T23", "2026-01-05T00", "2026-01-05T01"]
     assert len(reports) == 24
     assert play(HOURLY).partitions_by_workflow == {"daily": 7, "kind": 0, "monthly": 0, "weekly": 7}
@@ -92,7 +92,7 @@ def test_hours_are_reported_as_time_passes() -> None:
 def test_a_report_brings_all_that_came_to_exist() -> None:
     """A source that reports once a day reports the hours of the day, so that no day lacks one."""
     text = "sources: { raw: { every: 1d, offset: 26h } }"
-    reports = list(load(text).all_reports(catalogue(), MONDAY, MONDAY + timedelta(days=3), 0))
+    reports = list(load(text).reports(catalogue(), MONDAY, MONDAY + timedelta(days=3), 0))
     assert [one.at for one in reports] == [MONDAY + timedelta(hours=26)] * 26 + [MONDAY + timedelta(hours=50)] * 24
     assert reports[0].partition_key == "2026-01-05T00"
     assert play(text, 3).partitions_by_workflow["daily"] == 2

@@ -73,10 +73,10 @@ class Load(Model):
 
     sources: dict[str, SourceLoad] = Field(default_factory=dict)
     workflows: dict[str, WorkflowLoad] = Field(default_factory=dict)
-    reports: Annotated[tuple[SingleReport, ...], AsTuple] = ()
+    late: Annotated[tuple[SingleReport, ...], AsTuple] = Field(default=(), alias="reports")
     backfills: Annotated[tuple[RequestedBackfill, ...], AsTuple] = ()
 
-    def all_reports(self, catalogue: Catalogue, start: datetime, end: datetime, seed: int) -> Iterator[Report]:
+    def reports(self, catalogue: Catalogue, start: datetime, end: datetime, seed: int) -> Iterator[Report]:
         """Return the reports of all sources in order. Each source has its own random numbers."""
         period = (start, end)
         given = ((asset_id, choose(self.sources, asset_id)) for asset_id in catalogue.sources)
@@ -85,7 +85,7 @@ class Load(Model):
             for asset_id, one in given
             if one is not None
         ]
-        return heapq.merge(*streams, sorted(single_reports(self.reports, catalogue, start, end)))
+        return heapq.merge(*streams, sorted(single_reports(self.late, catalogue, start, end)))
 
 
 def choose(entries: Mapping[str, Entry], name: str) -> Entry | None:
@@ -155,13 +155,13 @@ def check_load(load: Load, catalogue: Catalogue, path: Path, start: datetime) ->
             source_problems(name, entry.keys, [one for one, of in chosen.items() if of is entry], catalogue)
             for name, entry in load.sources.items()
         ),
-        *(report_problems(one, ("reports", at), catalogue, start) for at, one in enumerate(load.reports)),
+        *(report_problems(one, ("reports", at), catalogue, start) for at, one in enumerate(load.late)),
         *(backfill_problems(one, ("backfills", at), catalogue, start) for at, one in enumerate(load.backfills)),
     )
     for problem in problems:
         findings.add(origin, problem)
     findings.raise_errors()
-    return asked_since(load.reports, load.backfills, catalogue, start)
+    return asked_since(load.late, load.backfills, catalogue, start)
 
 
 def _unknown(part: str, name: str, known: tuple[str, ...]) -> str:

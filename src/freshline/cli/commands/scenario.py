@@ -36,7 +36,7 @@ def synthetic(app: App, path: Path, start: datetime, length: timedelta, seed: in
     since = horizon(replay.divided(found.workflows, found.sources).values(), start, asked)
     if since is not None:
         current = Catalogue.of(found.workflows, settings, found.sources, since)
-    count = sum(1 for _ in load.all_reports(current, start, end, seed))
+    count = sum(1 for _ in load.reports(current, start, end, seed))
     if not count and not load.backfills:
         raise UsageError(
             f"in {duration(length.total_seconds())} of {path} no source changes; allowed is a shorter `every`"
@@ -48,7 +48,7 @@ def synthetic(app: App, path: Path, start: datetime, length: timedelta, seed: in
         count,
         f"in {duration(length.total_seconds())} of {path.name}",
         replay.horizon_notes(since),
-        lambda catalogue: load.all_reports(catalogue, start, end, seed),
+        lambda catalogue: load.reports(catalogue, start, end, seed),
         lambda: synthetic_jobs(load, seed),
         found.sources,
         since,
