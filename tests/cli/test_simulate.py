@@ -285,6 +285,15 @@ def test_old_partitions_are_left_out_and_a_note_says_so(freshline: Freshline, sa
     assert "those before 2025-12-2" in freshline("simulate", "--load", str(sales), "--since", "12h").stderr
 
 
+def test_what_is_read_as_a_whole_is_bounded(freshline: Freshline, sales: Path) -> None:
+    """Every run of a workflow that reads all hours costs as much as there are hours: a few weeks are enough."""
+    text = SALES.format(slug="every", read="orders.raw", time="day")
+    file = freshline.project / "workflows" / "every.yaml"
+    file.write_text("".join(one for one in text.splitlines(keepends=True) if "partitioning" not in one))
+    sales.write_text("sources: { orders.raw: { every: 1h } }\n")
+    assert "those before 2025-10-1" in freshline("simulate", "--load", str(sales), "--since", "3h").stderr
+
+
 def test_every_field_is_on_the_page() -> None:
     """The tables name the fields of the blocks."""
     titles = ("Generate a load", "Late data and backfills")

@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from freshline.definitions.loading.project import LoadedWorkflow
-from freshline.definitions.steps import partitionings
 from freshline.duration import in_words
 from freshline.errors import DefinitionError, DefinitionErrors, UsageError
 from freshline.model.json import Json
@@ -17,6 +16,7 @@ from freshline.model.state import reference
 from freshline.partitions.document import from_json
 from freshline.partitions.partitioning import Partitioning
 from freshline.plural import counted
+from freshline.reading import read_as_one
 from freshline.settings import Settings
 from freshline.simulation.beginning import Data
 from freshline.simulation.catalogue import Catalogue
@@ -29,6 +29,8 @@ from freshline.simulation.simulate import Result, simulate, takes
 
 MOST_KEYS = 200_000
 """How many partitions that had data at the start are told apart."""
+COST_OF_ALL = 10
+"""How many times as much a partition costs that a workflow reads with all others."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +90,10 @@ def recorded(
     start = max(end - length, began)
     data = _data(past["keys"], sources)
     reports = _reports(past["reports"], start, data)
-    since = _horizon(workflows, sources, start, reports)
-    current = Catalogue.of(workflows, settings, sources, since)
+    current = Catalogue.of(workflows, settings, sources)
+    since = _horizon(current, start, reports)
+    if since is not None:
+        current = Catalogue.of(workflows, settings, sources, since)
     runs = [RecordedRun(row["slug"], row["seconds"], row["status"] == "failed", row["changed"]) for row in past["runs"]]
     return Scenario(
         current,
@@ -112,22 +116,22 @@ def recorded(
     )
 
 
-def divided(workflows: Iterable[LoadedWorkflow], sources: Mapping[str, Partitioning]) -> dict[str, Partitioning]:
-    """Return the partitionings of all assets that have one."""
-    return {**sources, **partitionings(one.definition for one in workflows)}
+def costs(catalogue: Catalogue) -> list[Partitioning]:
+    """Return what partitions cost: each partitioning once, or ten times if a workflow reads all of its partitions."""
+    graph = catalogue.graph
+    whole = {asset_id for one in catalogue.workflows for asset_id in read_as_one(graph, one)}
+    divided = [one for one in catalogue.assets if graph.partitioning(one).columns]
+    return [graph.partitioning(one) for one in divided for _ in range(COST_OF_ALL if one in whole else 1)]
 
 
-def _horizon(
-    workflows: Iterable[LoadedWorkflow], sources: Mapping[str, Partitioning], start: datetime, reports: list[Report]
-) -> datetime | None:
+def _horizon(catalogue: Catalogue, start: datetime, reports: list[Report]) -> datetime | None:
     """Return the time from which partitions are simulated: those that were reported are among them."""
     keys: defaultdict[str, set[str]] = defaultdict(set)
     for one in reports:
-        if one.partition_key and one.asset_id in sources:
+        if one.partition_key:
             keys[one.asset_id].add(one.partition_key)
-    begins = (earliest(sources[asset_id], found) for asset_id, found in keys.items())
-    asked = min((at for at in begins if at is not None), default=None)
-    return horizon(divided(workflows, sources).values(), start, asked)
+    begins = (earliest(catalogue.graph.partitioning(asset_id), found) for asset_id, found in keys.items())
+    return horizon(costs(catalogue), start, min((at for at in begins if at is not None), default=None))
 
 
 def _data(rows: list[Json], sources: Mapping[str, Partitioning]) -> dict[str, dict[str, None]] | None:

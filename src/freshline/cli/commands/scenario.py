@@ -33,7 +33,7 @@ def synthetic(app: App, path: Path, start: datetime, length: timedelta, seed: in
     current = Catalogue.of(found.workflows, settings, found.sources)
     end = start + length
     asked = check_load(load, current, path, start)
-    since = horizon(replay.divided(found.workflows, found.sources).values(), start, asked)
+    since = horizon(replay.costs(current), start, asked)
     if since is not None:
         current = Catalogue.of(found.workflows, settings, found.sources, since)
     count = sum(1 for _ in load.reports(current, start, end, seed))
