@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from freshline.definitions.loading import document
+from freshline.simulation.load_partitions import RequestedBackfill, SingleReport
 from freshline.simulation.workload import Load, SourceLoad, WorkflowLoad
 from tests.cli.conftest import Freshline
 from tests.docs.pages import Page, code, codes
-from tests.scenarios.test_partitions import divided
 from tests.store_harness import Lab, laboratory, workflow
 
 PAGE = Page("docs/simulate.md")
@@ -158,16 +158,6 @@ def test_the_past_is_replayed(past: Lab, freshline: Freshline) -> None:
     assert "1 workflow has no recorded run" in freshline("simulate", "--since", "2d").stderr
 
 
-def test_partitions_are_left_out_and_a_note_says_so(past: Lab, freshline: Freshline) -> None:
-    """Otherwise the figures would look like those of all changes."""
-    days = {"time": "day", "start": "2025-12-30"}
-    past.apply(
-        divided("daily", {"days": None}, days), name="days", sources=({"assetId": "days", "partitioning": days},)
-    )
-    note = "1 workflow has partitions: each is simulated as one unit, and reports of partitions are left out"
-    assert note in freshline("simulate", "--since", "2d").stderr
-
-
 def test_days_before_the_project_existed_are_not_played(past: Lab, freshline: Freshline) -> None:
     """They would be days of expiries of assets that nobody had; a note says what was played instead."""
     applied = past.one("SELECT min(created_at) FROM workflows")
@@ -208,15 +198,106 @@ def test_nothing_recorded_is_said(freshline: Freshline) -> None:
 
 def test_the_load_on_the_page_works(freshline: Freshline, load: Path) -> None:
     """The example is taken as it is, up to the sources that this project has not."""
-    (text,) = PAGE.blocks("yaml")
+    text = PAGE.blocks("yaml")[0]
     load.write_text("".join(line for line in text.splitlines(keepends=True) if "clicks" not in line))
     assert freshline.json("simulate", "--load", str(load), "--since", "1d")["current"]["runs"] > 100
     assert Load.model_validate(document.parse(text, "page")[0].data).sources["clicks.*"].change_rate == 0.8
 
 
+SALES = """
+slug: {slug}
+steps:
+  - id: one
+    job: {{ kind: python, entrypoint: "jobs:clean" }}
+    consumes: [ {{ assetId: {read} }} ]
+    produces:
+      - assetId: {slug}
+        partitioning: {{ time: {time}, start: 2025-01-01 }}
+        autoMaterialize: {{ onUpstreamUpdate: true }}
+"""
+
+
+@pytest.fixture
+def sales(freshline: Freshline) -> Path:
+    """Add hours, their days and their months to the project. Return the load of the page."""
+    (freshline.project / "sources").mkdir(exist_ok=True)
+    source = "assetId: orders.raw\npartitioning: { time: hour, start: 2025-01-01 }\n"
+    (freshline.project / "sources" / "orders.yaml").write_text(source)
+    for slug, read, grain in (("sales.daily", "orders.raw", "day"), ("sales.monthly", "sales.daily", "month")):
+        text = SALES.format(slug=slug, read=read, time=grain).replace(
+            f"slug: {slug}", f"slug: {slug.replace('.', '-')}"
+        )
+        (freshline.project / "workflows" / f"{slug}.yaml").write_text(text)
+    path = freshline.project / "sales-load.yaml"
+    path.write_text(PAGE.blocks("yaml")[1])
+    return path
+
+
+def test_the_late_data_and_the_backfill_on_the_page(freshline: Freshline, sales: Path) -> None:
+    """One late day, one of two named hours, the days of the backfill, and those of the week; the months of all."""
+    answer = freshline.json("simulate", "--load", str(sales), "--since", "7d")
+    workflows = answer["current"]["workflows"]
+    assert workflows["sales-daily"] == {"runs": 2 + 31 + 7, "partitions": 2 + 31 + 7}
+    assert workflows["sales-monthly"]["partitions"] == 3
+    assert answer["current"]["heldPartitions"] == 0
+    assert answer["current"]["assets"]["sales.daily"]["lagSeconds"]["p50"] == 600
+    shown = freshline("simulate", "--load", str(sales), "--since", "7d").stdout
+    assert "held partitions" in shown
+    assert "40 runs of 40 partitions" in shown
+
+
+def test_a_policy_with_partitions_is_compared(freshline: Freshline, sales: Path, tmp_path: Path) -> None:
+    """Both projects are played with the same partitions."""
+    other = tmp_path / "other"
+    shutil.copytree(freshline.project, other)
+    file = other / "workflows" / "sales.daily.yaml"
+    file.write_text(file.read_text().replace("onUpstreamUpdate: true", "onUpstreamUpdate: true, enabled: false"))
+    answer = freshline.json("simulate", "--load", str(sales), "--since", "2d", "--policy", str(other))
+    assert answer["current"]["workflows"]["sales-daily"]["partitions"] == 2
+    assert "sales-daily" not in answer["proposed"]["workflows"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("reports:\n  - { asset: orders.row, at: 1d }", r"sales-load.yaml:2: .*did you mean 'orders.raw'"),
+        ("reports:\n  - { asset: orders.raw, at: 1d,\n      keys: [2025-06-01] }", r"sales-load.yaml:3: .*not an hour"),
+        ("reports:\n  - { asset: orders.raw, at: 1d, kees: [x] }", r"sales-load.yaml:2: .*did you mean 'keys'"),
+        ("backfills:\n  - { asset: sales.daily, at: 1d, form: 2025-06-01 }", r"sales-load.yaml:2: .*'from'"),
+        ("backfills:\n  - { asset: sales.daily, at: 1d, only: some }", r"sales-load.yaml:2: .*only"),
+        ("backfills:\n  - { asset: orders.raw, at: 1d }", r"sales-load.yaml:2: .*is a source"),
+    ],
+)  # fmt: skip
+def test_mistakes_about_partitions_are_told_with_their_line(
+    freshline: Freshline, sales: Path, text: str, told: str
+) -> None:
+    """What is wrong, what is allowed, and where."""
+    sales.write_text(text)
+    result = freshline("simulate", "--load", str(sales), code=1)
+    assert re.search(told, result.stderr), result.stderr
+
+
+def test_old_partitions_are_left_out_and_a_note_says_so(freshline: Freshline, sales: Path) -> None:
+    """Minutes of a year are too many. What a backfill needs is among those that are played."""
+    file = freshline.project / "sources" / "orders.yaml"
+    file.write_text(file.read_text().replace("hour", "minute"))
+    sales.write_text("sources: { orders.raw: { every: 6h } }\n")
+    assert "those before 2025-12-2" in freshline("simulate", "--load", str(sales), "--since", "12h").stderr
+
+
+def test_what_is_read_as_a_whole_is_bounded(freshline: Freshline, sales: Path) -> None:
+    """Every run of a workflow that reads all hours costs as much as there are hours: a few weeks are enough."""
+    text = SALES.format(slug="every", read="orders.raw", time="day")
+    file = freshline.project / "workflows" / "every.yaml"
+    file.write_text("".join(one for one in text.splitlines(keepends=True) if "partitioning" not in one))
+    sales.write_text("sources: { orders.raw: { every: 1h } }\n")
+    assert "those before 2025-10-1" in freshline("simulate", "--load", str(sales), "--since", "3h").stderr
+
+
 def test_every_field_is_on_the_page() -> None:
-    """The two tables name the fields of the two blocks."""
-    shown = {code(row[0]) for title in ("Generate a load",) for row in PAGE.table(title)}
-    for model in (SourceLoad, WorkflowLoad):
+    """The tables name the fields of the blocks."""
+    titles = ("Generate a load", "Late data and backfills")
+    shown = {code(row[0]) for title in titles for row in PAGE.table(title)}
+    for model in (SourceLoad, WorkflowLoad, SingleReport, RequestedBackfill):
         fields = {name.removesuffix("Ms") for name in (field.alias or "" for field in model.model_fields.values())}
         assert fields <= shown | set(codes(PAGE.text))

@@ -75,7 +75,7 @@ def _simulated(store: Store, body: models.SimulationRequest, length: timedelta, 
     played = recorded.recorded(past, loaded, store.settings, end=end, length=length, seed=body.seed)
     scenario = _limited(played, deadline)
     before = scenario.play(scenario.current, body.slots)
-    after = scenario.play(Catalogue.of(others, store.settings), body.slots) if changed else None
+    after = scenario.play(scenario.catalogue(others, store.settings), body.slots) if changed else None
     return {
         "start": json_value(scenario.start),
         "end": json_value(scenario.end),
@@ -159,6 +159,7 @@ def _result(result: Result) -> SimulationResult:
         "slotHours": round(result.slot_hours, 3),
         "breaches": result.breaches,
         "holds": result.holds,
+        "heldPartitions": result.held_partitions,
         "lagSeconds": _percentiles(result.lag),
     }
 
@@ -171,6 +172,7 @@ def _numbers(catalogue: Catalogue, slug: str, result: Result) -> SimulationNumbe
     lags = [lag for one in catalogue.by_slug[slug].outputs if (lag := result.lag_by_asset.get(one)) is not None]
     return {
         "runs": result.runs_by_workflow.get(slug, 0),
+        "partitions": result.partitions_by_workflow.get(slug),
         "runSeconds": round(result.seconds_by_workflow.get(slug, 0), 3),
         "lagSeconds": _percentiles(max(lags, key=lambda lag: lag["p95"], default=None)),
     }

@@ -163,6 +163,12 @@ class Backfills:
                     cannot_run = one.status is not BackfillStatus.ACTIVE
                     yield workflow_id, part.rest, Moving("backfill", until, cannot_run, one.requested_at)
 
+    def have_begun(self) -> bool:
+        """Return whether no active or paused backfill still waits for its time."""
+        now = self._simulator.now
+        begins = [one.policy.not_before for one in self.known.values() if one.is_open]
+        return all(at is None or at <= now for at in begins)
+
     def next_moment(self) -> datetime | None:
         """Return when the next backfill begins, or when a run of one has waited long enough to be hurried."""
         simulator = self._simulator
@@ -232,6 +238,7 @@ class Backfills:
         self._hurry(found)
         if not turns and not found.open() and all(part.rest is None for part in found.parts.values()):
             found.status, found.ended_at = BackfillStatus.FINISHED, self._simulator.now
+            self._reschedule_all()
         return bool(turns or done)
 
     def _give_turns(self, found: Backfill) -> bool:
@@ -249,6 +256,10 @@ class Backfills:
             simulator.consider(number, found.requested_at)
         for workflow_id in rests:
             found.parts[workflow_id].rest = turns.rests.get(workflow_id)
+        if len(turns.rests) < len(rests):
+            self._reschedule_all()
+        else:
+            self._reschedule_below(units)
         return bool(units) or len(turns.rests) < len(rests)
 
     def _taken(self, found: Backfill) -> int:
@@ -276,6 +287,38 @@ class Backfills:
     def _note(self, found: Backfill) -> None:
         for number in found.open():
             self._simulator.consider(number, found.requested_at)
+        self._reschedule_all()
+
+    def _reschedule_all(self) -> None:
+        """Let all that sleep while a backfill goes on be evaluated soon."""
+        considerations = self._simulator.considerations
+        considerations.reschedule_patient(considerations.patient(), self._simulator.now)
+
+    def _reschedule_below(self, units: Iterable[tuple[int, str]]) -> None:
+        """Let those be evaluated soon that wait for partitions whose turn has come."""
+        simulator, graph = self._simulator, self._simulator.catalogue.graph
+        patient = simulator.considerations.patient()
+        if not patient:
+            return
+        keys: dict[int, list[str]] = {}
+        for workflow_id, key in units:
+            keys.setdefault(workflow_id, []).append(key)
+        newest, concerned = simulator.reading.newest_at(simulator.now), set[int]()
+        for workflow_id, given in keys.items():
+            partitioning = graph.partitioning_of(workflow_id)
+            chosen = partitioning.select(given) if partitioning.columns else EVERYTHING
+            below = closure(
+                graph, workflow_id, chosen, now=simulator.now, newest=newest, upstream=False, downstream=True
+            )
+            concerned.update(number for number in patient if self._is_in(below, simulator.catalogue.members[number]))
+        simulator.considerations.reschedule_patient(concerned, simulator.now)
+
+    def _is_in(self, parts: Mapping[int, Selection], member: Member) -> bool:
+        selection = parts.get(member.workflow_id)
+        partitioning = self._simulator.catalogue.graph.partitioning_of(member.workflow_id)
+        if selection is None or not partitioning.columns:
+            return selection is not None
+        return selection.contains(member.partition_key, partitioning)
 
     def _reset(self, members: Iterable[int]) -> None:
         for number in members:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cached_property
 
 from freshline.decide.batch import with_defaults
@@ -17,6 +18,7 @@ from freshline.model.state import reference
 from freshline.partitions.partitioning import Partitioning
 from freshline.reading import consuming
 from freshline.settings import Settings
+from freshline.simulation.horizon import later
 from freshline.suggest import hint
 
 
@@ -105,11 +107,13 @@ class Catalogue:
         workflows: Iterable[LoadedWorkflow],
         settings: Settings,
         sources: Mapping[str, Partitioning] | None = None,
+        since: datetime | None = None,
     ) -> Catalogue:
         """Return the catalogue of loaded definitions.
 
         `settings` have the default backoff. `sources`: the partitionings of sources; one that is not named has none.
-        Without `sources`, partitions are left out: every workflow is one unit.
+        Without `sources`, partitions are left out: every workflow is one unit. `since`: partitions of earlier windows
+        are left out.
         """
         ordered = sorted(workflows, key=lambda one: one.definition.slug)
         members = [
@@ -125,8 +129,10 @@ class Catalogue:
         ]
         if sources is None:
             return cls(members)
-        made = partitionings(one.definition for one in ordered)
-        return cls(members, _graph(members, {**sources, **made}))
+        divided = {**sources, **partitionings(one.definition for one in ordered)}
+        if since is not None:
+            divided = {asset_id: later(one, since) for asset_id, one in divided.items()}
+        return cls(members, _graph(members, divided))
 
     def find(self, name: str) -> Member:
         """Return the workflow with this slug, or the one that produces this asset."""

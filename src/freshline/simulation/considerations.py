@@ -26,6 +26,7 @@ class Considerations:
         self._due: set[int] = set()
         self._schedule: list[tuple[datetime, int]] = []
         self._waiting: dict[int, set[int]] = defaultdict(set)
+        self._patient: set[int] = set()  # those that sleep while a backfill goes on
 
     def add(self, workflow_id: int, now: datetime) -> None:
         """Evaluate the workflow now."""
@@ -72,6 +73,9 @@ class Considerations:
             at, workflow_id = heapq.heappop(self._schedule)
             if self._is_current(at, workflow_id):
                 self._due.add(workflow_id)
+                known = self._entries[workflow_id]
+                if known.wakes is not None and known.wakes[0] == at:
+                    known.evaluations = known.wakes[1]
         due, self._due = self._due, set()
         return due
 
@@ -95,15 +99,17 @@ class Considerations:
         priority: int | None = None,
         sleeps: bool,
         until: datetime | None = None,
+        regularly_from: datetime | None = None,
     ) -> None:
         """Schedule the next evaluation after a decision.
 
-        `blocker`: the member that it waits for, with `priority`. `sleeps`: only an event, or the time `until`, can
-        end this hold.
+        `blocker`: the member that it waits for, with `priority`. `sleeps`: only an event, the time `until`, or a
+        regular evaluation from `regularly_from` on can end this hold.
         """
         known = self._entries[workflow_id]
         if known.blocker_id is not None:
             self._waiting[known.blocker_id].discard(workflow_id)
+        self._patient.discard(workflow_id)
         if decision.next_evaluation is None:
             del self._entries[workflow_id]
             return
@@ -116,8 +122,13 @@ class Considerations:
         known.recheck_at = known.at
         if not sleeps:
             self._push(workflow_id, known, known.at)
-        elif until is not None:
-            self._push(workflow_id, known, until)
+            return
+        if regularly_from is not None or blocker is None:
+            self._patient.add(workflow_id)
+        known.wakes = None if regularly_from is None else _regularly(known.at, known.evaluations, regularly_from)
+        moments = [one for one in (until, known.wakes and known.wakes[0]) if one is not None]
+        if moments:
+            self._push(workflow_id, known, min(moments))
 
     def reschedule_waiting(self, blocker: int, now: datetime) -> None:
         """Schedule the next regular evaluation of every workflow that waits for the blocker.
@@ -125,16 +136,25 @@ class Considerations:
         The blocker became held. Whether it is still worth waiting for depends on the deadline of each workflow.
         """
         for workflow_id in self._waiting.get(blocker, ()):
-            known = self._entries[workflow_id]
-            if known.at <= now:
-                continue  # it is evaluated in the same batch
-            at = known.recheck_at or now
-            while at < now:
-                at += doubling(FIRST_WAIT_RECHECK, LONGEST_WAIT_RECHECK, known.evaluations)
-                known.evaluations += 1
-            known.recheck_at = at
-            if at < known.at:
-                self._push(workflow_id, known, at)
+            self._reschedule(workflow_id, now)
+
+    def patient(self) -> frozenset[int]:
+        """Return the workflows that sleep while a backfill goes on."""
+        return frozenset(self._patient)
+
+    def reschedule_patient(self, workflows: Iterable[int], now: datetime) -> None:
+        """Schedule the next regular evaluation of these: the backfill that they wait for has moved."""
+        for workflow_id in workflows:
+            self._reschedule(workflow_id, now)
+
+    def _reschedule(self, workflow_id: int, now: datetime) -> None:
+        known = self._entries[workflow_id]
+        if known.at <= now:
+            return  # it is evaluated in the same batch
+        at, known.evaluations = _regularly(known.recheck_at or now, known.evaluations, now)
+        known.recheck_at = at
+        if at < known.at:
+            self._push(workflow_id, known, at)
 
     def _push(self, workflow_id: int, known: Consideration, at: datetime) -> None:
         known.at = at
@@ -143,3 +163,11 @@ class Considerations:
     def _is_current(self, at: datetime, workflow_id: int) -> bool:
         known = self._entries.get(workflow_id)
         return known is not None and known.at == at
+
+
+def _regularly(at: datetime, evaluations: int, since: datetime) -> tuple[datetime, int]:
+    """Return the first regular evaluation from `since` on, and how many there were. `at`: the next one."""
+    while at < since:
+        at += doubling(FIRST_WAIT_RECHECK, LONGEST_WAIT_RECHECK, evaluations)
+        evaluations += 1
+    return at, evaluations

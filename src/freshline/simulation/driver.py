@@ -1,4 +1,4 @@
-"""A driver for a simulator: reports arrive, slots claim runs, and runs end as the jobs say."""
+"""A driver for a simulator: reports arrive, backfills are requested, slots claim runs, and runs end as the jobs say."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from freshline.errors import FreshlineError
+from freshline.model.backfill import BackfillRequest
 from freshline.simulation.records import Run
 from freshline.simulation.simulator import Simulator
 
@@ -31,6 +33,14 @@ class Report:
     partition_key: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Demanded:
+    """A backfill that is requested at a time."""
+
+    at: datetime
+    request: BackfillRequest
+
+
 class Jobs(Protocol):
     """The source of durations and results."""
 
@@ -40,16 +50,27 @@ class Jobs(Protocol):
 
 
 class Driver:
-    """Feeds reports and finished runs to a simulator, with a limited number of slots."""
+    """Feeds reports, backfills and finished runs to a simulator, with a limited number of slots.
+
+    `refused`: why backfills could not be requested.
+    """
 
     def __init__(
-        self, simulator: Simulator, jobs: Jobs, *, slots: int | None = None, reports: Iterable[Report] = ()
+        self,
+        simulator: Simulator,
+        jobs: Jobs,
+        *,
+        slots: int | None = None,
+        reports: Iterable[Report] = (),
+        demands: Iterable[Demanded] = (),
     ) -> None:
         self.simulator = simulator
         self._jobs = jobs
         self._free = slots
         self._reports: Iterator[Report] = iter(reports)
         self._report = next(self._reports, None)
+        self._demands = sorted(demands, key=lambda one: one.at, reverse=True)
+        self.refused: list[str] = []
         self._ends: list[tuple[datetime, int, Run, Work]] = []
         self._count = 0
 
@@ -66,6 +87,7 @@ class Driver:
                 return
             simulator.now = max(simulator.now, following)
             self._apply_reports()
+            self._request()
             self._finish()
 
     def _fill(self) -> bool:
@@ -97,6 +119,18 @@ class Driver:
             self.simulator.report(self._report.asset_id, self._report.version, self._report.partition_key)
             self._report = next(self._reports, None)
 
+    def _request(self) -> None:
+        while self._demands and self._demands[-1].at <= self.simulator.now:
+            request = self._demands.pop().request
+            try:
+                self.simulator.backfills.create(request)
+            except FreshlineError as error:
+                self.refused.append(f"the backfill of {request.asset_id} was refused: {error.message}")
+
     def _next_moment(self) -> datetime | None:
-        mine = (self._report.at if self._report else None, self._ends[0][0] if self._ends else None)
+        mine = (
+            self._report.at if self._report else None,
+            self._demands[-1].at if self._demands else None,
+            self._ends[0][0] if self._ends else None,
+        )
         return min((at for at in (*mine, self.simulator.next_moment()) if at is not None), default=None)

@@ -10,6 +10,7 @@ from freshline.decide import Decision
 from freshline.model.enums import Outcome, Reason, RunStatus
 from freshline.simulation.catalogue import Catalogue, Member
 from freshline.simulation.observer import Observer
+from freshline.simulation.partition_lags import PartitionLags, plain_assets
 from freshline.simulation.records import Asset, Run
 from freshline.simulation.simulator import Simulator
 
@@ -23,6 +24,7 @@ class Metrics(Observer):
     The lag of an asset is the time from a change of a source to the publication of an asset computed from it, over
     triggering inputs (all inputs if none triggers). A change that ends at an unchanged output has no lag for the assets
     behind that output. A change that has not arrived at the end has the lag until then (`finish`).
+    `PartitionLags` has the lags of assets with partitions and of those below them.
     """
 
     def __init__(self, catalogue: Catalogue) -> None:
@@ -33,9 +35,16 @@ class Metrics(Observer):
         self.seconds: defaultdict[str, float] = defaultdict(float)
         self.breaches: Counter[str] = Counter()
         self.lags: dict[str, array[float]] = defaultdict(lambda: array("f"))
-        self._inputs = {member.id: _relevant_inputs(member) for member in catalogue.members.values()}
+        self.partitions: defaultdict[str, set[str]] = defaultdict(set)
+        self._plain = plain_assets(catalogue)
+        self._partition_lags = PartitionLags(catalogue) if catalogue.graph.partitioned else None
+        self._inputs = {
+            member.id: _relevant_inputs(member)
+            for member in catalogue.members.values()
+            if self._plain.issuperset(member.outputs)
+        }
         self._held: dict[int, Reason] = {}
-        self._times: dict[str, array[float]] = {asset_id: array("d") for asset_id in catalogue.sources}
+        self._times: dict[str, array[float]] = {one: array("d") for one in catalogue.sources if one in self._plain}
         self._stems: dict[str, Stems] = {}
         self._reads: dict[str, list[Stems]] = {}
         self.pending = 0
@@ -44,7 +53,7 @@ class Metrics(Observer):
         """Add the lag of the changes that have not arrived yet. Workflows that nothing starts have none."""
         now, catalogue = simulator.now.timestamp(), simulator.catalogue
         above: dict[str, frozenset[str]] = {source: frozenset({source}) for source in self._times}
-        for number in sorted(catalogue.members, key=catalogue.rank.__getitem__):
+        for number in sorted(self._inputs, key=catalogue.rank.__getitem__):
             member = catalogue.members[number]
             found = frozenset().union(*(above.get(one, frozenset()) for one in self._inputs[number]))
             above |= dict.fromkeys(member.outputs, found if member.policy.automatic else frozenset[str]())
@@ -54,6 +63,10 @@ class Metrics(Observer):
                 late = [now - time for time in self._times[source][known.get(source, 0) :]]
                 self.lags[asset_id].extend(late)
                 self.pending += len(late)
+        for asset_id, lag in self._partition_lags.pending(simulator) if self._partition_lags else ():
+            if asset_id not in self._plain:
+                self.lags[asset_id].append(lag)
+                self.pending += 1
 
     def decided(self, simulator: Simulator, member: Member, decision: Decision, run: Run | None) -> None:  # noqa: ARG002
         """Count holds. Consecutive holds for the same reason count once."""
@@ -63,12 +76,16 @@ class Metrics(Observer):
                 self.holds[decision.reason] += 1
         else:
             self._held.pop(member.id, None)
-        if run is not None:
+        if run is not None and member.id in self._inputs:
             self._reads[run.id] = [self._stems[one] for one in self._inputs[member.id] if one in self._stems]
 
     def published(self, simulator: Simulator, asset: Asset, run: Run | None, *, changed: bool) -> None:
         """Record the lag of every change that is in the asset for the first time."""
         now = simulator.now.timestamp()
+        if self._partition_lags is not None:
+            self._publish(simulator, self._partition_lags, asset, run, changed=changed)
+            if asset.asset_id not in self._plain:
+                return
         if run is None:
             if changed:
                 self._times[asset.id].append(now)
@@ -83,24 +100,39 @@ class Metrics(Observer):
         if not changed:
             self._pass_on(simulator, asset.id)
 
+    def _publish(
+        self, simulator: Simulator, lags: PartitionLags, asset: Asset, run: Run | None, *, changed: bool
+    ) -> None:
+        if run is None:
+            if changed:
+                lags.reported(asset, simulator.now.timestamp())
+            return
+        lag = lags.published(simulator, asset, run, changed=changed)
+        if lag is not None and asset.asset_id not in self._plain:
+            self.lags[asset.asset_id].append(lag)
+
     def ended(self, simulator: Simulator, run: Run) -> None:  # noqa: ARG002 - the run has all facts
         """Count the run, and its slot time from start to end."""
         self.statuses[run.status] += 1
         self._reads.pop(run.id, None)
         if run.started_at is not None and run.finished_at is not None:
             self.runs[run.slug] += 1
+            if run.partition_key:
+                self.partitions[run.slug].add(run.partition_key)
             self.mixed += run.mixed
             self.seconds[run.slug] += (run.finished_at - run.started_at).total_seconds()
 
     def overdue(self, simulator: Simulator, asset: Asset) -> None:  # noqa: ARG002 - the asset has all facts
         """Count one breach per incident."""
-        self.breaches[asset.id] += 1
+        self.breaches[asset.asset_id] += 1
 
     def _pass_on(self, simulator: Simulator, asset_id: str) -> None:
         """Mark everything behind an unchanged output as up to date, as if it had run."""
         frontier = [asset_id]
         while frontier:
             for workflow_id in simulator.catalogue.graph.consumers(frontier.pop()):
+                if workflow_id not in self._inputs:
+                    continue  # it has partitions, or reads some
                 member = simulator.catalogue.members[workflow_id]
                 if workflow_id in simulator.active or not _up_to_date(simulator, member, self._inputs[workflow_id]):
                     continue

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from freshline.decide import Decision, NewRun, Renewal, decide
 from freshline.decide.batch import in_order, moving_after, wants_oldest
+from freshline.decide.times import milliseconds
 from freshline.model.enums import Reason, RunStatus, When
 from freshline.model.state import State
 from freshline.simulation.catalogue import Catalogue, Member
@@ -118,16 +119,25 @@ class Reconciler:
         sleeps = decision.next_evaluation is not None and _ends_by_event(member, state, decision)
         if decision.run is not None or decision.reason is Reason.UP_TO_DATE:
             simulator.workflow_states[member.id].waited = state.waited if decision.run else timedelta(0)
-        ends_at = _wait_ends_at(decision)
+        ends_at, progress_ends = _wait_ends_at(decision), _progress_ends_at(member, state, decision, simulator.now)
+        if progress_ends is not None and _goes_on(member, state, decision, simulator.now):
+            ends_at = None
         blocker = priority = None
         if decision.blocker_id is not None:
             blocker = _member(simulator.catalogue, decision.blocker_id, decision.blocker_key)
             priority = simulator.considerations.priority(member.id, _own_priority(member, decision.urgency))
             if blocker is not None:
                 self._waiting[blocker] = min(priority, self._waiting.get(blocker, priority))
-            sleeps = sleeps and blocker is not None
+            sleeps = sleeps and (blocker is not None or simulator.backfills.have_begun())
         simulator.considerations.record(
-            member.id, decision, simulator.now, blocker=blocker, priority=priority, sleeps=sleeps, until=ends_at
+            member.id,
+            decision,
+            simulator.now,
+            blocker=blocker,
+            priority=priority,
+            sleeps=sleeps,
+            until=ends_at,
+            regularly_from=progress_ends,
         )
         simulator.backfills.record(member, decision.demands)
         simulator.floods.record(member, decision, run)
@@ -175,12 +185,12 @@ def _renew(run: Run, renewal: Renewal) -> Run:
 
 def _ends_by_event(member: Member, state: State, decision: Decision) -> bool:
     """Return whether only an event can end the hold, so that the next evaluation can be skipped."""
-    if state.demands or state.backfills:
-        return False
     if decision.reason is Reason.IN_FLIGHT:
         return state.active is not None and state.active.status is RunStatus.RUNNING
     if decision.reason is Reason.WAITING_FOR_UPSTREAM:
-        return not member.changes_with_time
+        return not member.changes_with_time and (not state.backfills or bool(state.waited))
+    if state.demands or state.backfills:
+        return False
     unending = decision.reason in ENDED_BY_EVENTS and decision.blocks_until is None and state.grace_ends is None
     return unending and (decision.reason is Reason.INPUT_MISSING or not member.changes_with_time)
 
@@ -189,3 +199,20 @@ def _wait_ends_at(decision: Decision) -> datetime | None:
     """Return the deadline of a wait for ancestors (docs/semantics.md#R4.5)."""
     end = decision.evidence.get("deadline") if decision.reason is Reason.WAITING_FOR_UPSTREAM else None
     return datetime.fromisoformat(end) if end else None
+
+
+def _progress_ends_at(member: Member, state: State, decision: Decision, now: datetime) -> datetime | None:
+    """Return when an active backfill has not gone on for so long that a wait for it may end (docs/semantics.md#R14.6).
+
+    The backfill may go on before then, but it ends no wait earlier.
+    """
+    if decision.reason is not Reason.WAITING_FOR_UPSTREAM:
+        return None
+    longest = milliseconds(member.policy.max_wait_ms)
+    ends = (one.progressed_at + longest for one in state.backfills.values())
+    return min((at for at in ends if at > now), default=None)
+
+
+def _goes_on(member: Member, state: State, decision: Decision, now: datetime) -> bool:
+    """Return whether the deadline of a wait moves on with the time, because it waits for a backfill."""
+    return bool(state.waited) and _wait_ends_at(decision) == now + milliseconds(member.policy.max_wait_ms)

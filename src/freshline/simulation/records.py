@@ -116,7 +116,8 @@ class Asset:
 class Consideration:
     """When to evaluate a workflow, and its current hold.
 
-    `recheck_at`: the next regular evaluation of a workflow that sleeps. `priority`: of its cause, while it waits.
+    `recheck_at`: the next regular evaluation of a workflow that sleeps. `wakes`: the one at which it is evaluated if
+    nothing happens, and how many evaluations there were by then. `priority`: of its cause, while it waits.
     `waited`: the wait for ancestors up to `evaluated_at`, the time of the last evaluation.
     """
 
@@ -125,6 +126,7 @@ class Consideration:
     blocker_id: int | None = None
     evaluations: int = 0
     recheck_at: datetime | None = None
+    wakes: tuple[datetime, int] | None = None
     evaluated_at: datetime | None = None
     waited: timedelta = timedelta(0)
     priority: int | None = None

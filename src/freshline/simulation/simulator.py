@@ -10,7 +10,7 @@ Not modelled: manual runs, workers that die, and the delays of polling.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -24,6 +24,7 @@ from freshline.partitions.selection import EVERYTHING
 from freshline.reading import Expected
 from freshline.simulation.arrivals import Arrivals
 from freshline.simulation.backfills import Backfills
+from freshline.simulation.beginning import begin
 from freshline.simulation.catalogue import Catalogue, Member
 from freshline.simulation.considerations import Considerations
 from freshline.simulation.floods import Floods
@@ -31,7 +32,7 @@ from freshline.simulation.motion import motion_of
 from freshline.simulation.observer import Observer
 from freshline.simulation.reading import Reading
 from freshline.simulation.reconciler import Reconciler
-from freshline.simulation.records import MOST_CHANGES, Asset, Run, RunQueue, first_version
+from freshline.simulation.records import MOST_CHANGES, Asset, Run, RunQueue
 from freshline.simulation.retirement import Retirement
 from freshline.simulation.timers import Due, Timers
 from freshline.simulation.workflow_state import WorkflowState
@@ -79,36 +80,12 @@ class Simulator:
 
     # Start.
 
-    def start(self, *, fresh: bool) -> None:
-        """Start the simulation. `fresh`: every asset was just produced; otherwise no asset was ever produced."""
-        for asset in self.assets.values() if fresh else ():
-            asset.append(first_version(asset.id), self.now, None)
-            self.timers.arm(asset, self.now)
-        for member in list(self.catalogue.members.values()):
-            if fresh or (member.policy.automatic and not member.policy.on_missing):
-                self._baseline(member, succeeded=fresh)
-            if not fresh:
-                self.note(member.id)
-        self.timers.start(self.now)
-        self._start_partitions(fresh=fresh)
+    def start(self, *, fresh: bool, data: Mapping[str, Collection[str]] | None = None) -> None:
+        """Start the simulation. `fresh`: every asset was just produced; otherwise no asset was ever produced.
 
-    def _start_partitions(self, *, fresh: bool) -> None:
-        """Evaluate the partitions that exist, and those that come to exist when their time has come."""
-        for name in list(self.arrivals.existing()) if fresh else ():
-            asset = self.asset(name)
-            asset.append(first_version(asset.id), self.now, None)
-            self.reading.produced(asset.id, self.now)
-        for number in list(self.arrivals.members()):
-            policy = self.catalogue.members[number].policy
-            if policy.automatic and not policy.on_missing and not fresh:
-                self._baseline(self.catalogue.members[number], succeeded=False)
-            if not fresh:
-                self.note(number)
-        self.arrivals.start()
-        self.retirement.start()
-        if fresh and self.catalogue.graph.partitioned:
-            for member in list(self.catalogue.members.values()):
-                self._baseline(member, succeeded=True)
+        `data`: the partitions that have data, of sources that are not fresh as a whole.
+        """
+        begin(self, fresh=fresh, data=data or {})
 
     def asset(self, reference: str) -> Asset:
         """Return a partition of an asset, or an asset without partitions."""
@@ -136,7 +113,7 @@ class Simulator:
         """Return the references of what a member produces."""
         return [reference(one, member.partition_key) for one in member.outputs]
 
-    def _baseline(self, member: Member, *, succeeded: bool) -> None:
+    def baseline(self, member: Member, *, succeeded: bool) -> None:
         """Accept the existing heads as consumed (docs/semantics.md#R8.2)."""
         workflow = self.workflow_state(member.id)
         heads = {one: self.asset(one).head for one in self.reading.inputs(member, self.now)}

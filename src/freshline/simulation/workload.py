@@ -1,4 +1,4 @@
-"""Synthetic loads in YAML: how often sources change, how long runs take, and how often they fail.
+"""Synthetic loads in YAML: how often sources change, how long runs take, how often they fail, and backfills.
 
 Names may be patterns (`orders.*`). An exact name wins over patterns. Of several patterns, the first match wins.
 """
@@ -10,18 +10,31 @@ import random
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, TypeVar
 
 from pydantic import Field, ValidationError
 
 from freshline.definitions.loading import document
-from freshline.definitions.schema.base import Millis, Model, PositiveMillis
+from freshline.definitions.schema.base import AsTuple, Millis, Model, PositiveMillis
 from freshline.definitions.validation.findings import Findings
 from freshline.definitions.validation.problems import Problem, explain
 from freshline.errors import DefinitionError, Place
+from freshline.partitions.partitioning import Partitioning
 from freshline.simulation.catalogue import Catalogue
 from freshline.simulation.driver import Report
+from freshline.simulation.load_partitions import (
+    Keys,
+    RequestedBackfill,
+    SingleReport,
+    asked_since,
+    backfill_problems,
+    keys_at,
+    report_problems,
+    single_reports,
+    source_problems,
+)
 from freshline.suggest import hint
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -37,6 +50,11 @@ class SourceLoad(Model):
         default=0, description="When the first report comes; default: one distance from the start."
     )
     change_rate: Share = Field(default=1.0, description="The share of reports with new data.")
+    keys: Keys | None = Field(
+        default=None,
+        description="The partitions of each report; default: those that came to exist since the last one, else the "
+        "newest.",
+    )
 
 
 class WorkflowLoad(Model):
@@ -55,12 +73,19 @@ class Load(Model):
 
     sources: dict[str, SourceLoad] = Field(default_factory=dict)
     workflows: dict[str, WorkflowLoad] = Field(default_factory=dict)
+    late: Annotated[tuple[SingleReport, ...], AsTuple] = Field(default=(), alias="reports")
+    backfills: Annotated[tuple[RequestedBackfill, ...], AsTuple] = ()
 
     def reports(self, catalogue: Catalogue, start: datetime, end: datetime, seed: int) -> Iterator[Report]:
         """Return the reports of all sources in order. Each source has its own random numbers."""
+        period = (start, end)
         given = ((asset_id, choose(self.sources, asset_id)) for asset_id in catalogue.sources)
-        streams = [_reports(asset_id, one, start, end, seed) for asset_id, one in given if one is not None]
-        return heapq.merge(*streams)
+        streams = [
+            _reports(asset_id, one, catalogue.graph.partitioning(asset_id), period, seed)
+            for asset_id, one in given
+            if one is not None
+        ]
+        return heapq.merge(*streams, sorted(single_reports(self.late, catalogue, start, end)))
 
 
 def choose(entries: Mapping[str, Entry], name: str) -> Entry | None:
@@ -82,7 +107,13 @@ def read_load(path: Path) -> Load:
             "is not a load: it needs one document with 'sources' and 'workflows'", place=Place(str(path))
         )
     findings = Findings()
-    for part, model in (("sources", SourceLoad), ("workflows", WorkflowLoad)):
+    blocks: tuple[tuple[str, type[Model]], ...] = (
+        ("sources", SourceLoad),
+        ("workflows", WorkflowLoad),
+        ("reports", SingleReport),
+        ("backfills", RequestedBackfill),
+    )
+    for part, model in blocks:
         _check_entries(documents[0], part, model, findings)
     findings.raise_errors()
     try:
@@ -97,7 +128,8 @@ def read_load(path: Path) -> Load:
 def _check_entries(origin: document.Document, part: str, model: type[Model], findings: Findings) -> None:
     """Check each entry by itself, so that an unknown field is compared with the fields of its own block."""
     entries = origin.data.get(part)
-    for name, entry in entries.items() if isinstance(entries, dict) else ():
+    named = entries.items() if isinstance(entries, dict) else enumerate(entries) if isinstance(entries, list) else ()
+    for name, entry in named:
         try:
             model.model_validate(entry)
         except ValidationError as error:
@@ -105,8 +137,11 @@ def _check_entries(origin: document.Document, part: str, model: type[Model], fin
                 findings.add(origin, Problem((part, name, *problem.loc), problem.message))
 
 
-def check_names(load: Load, catalogue: Catalogue, path: Path) -> None:
-    """Raise `DefinitionErrors` for names and patterns that match nothing."""
+def check_load(load: Load, catalogue: Catalogue, path: Path, start: datetime) -> datetime | None:
+    """Raise `DefinitionErrors` for names that match nothing, and for partitions that cannot be.
+
+    Return when the earliest window begins that late data and backfills need; None: they need none.
+    """
     (origin,) = document.parse(path.read_text(encoding="utf-8"), str(path))
     findings = Findings()
     slugs = tuple(sorted(catalogue.by_slug))
@@ -114,21 +149,41 @@ def check_names(load: Load, catalogue: Catalogue, path: Path) -> None:
         for name in entries:
             if not any(fnmatchcase(one, name) for one in known):
                 findings.add(origin, Problem((part, name), _unknown(part, name, known)))
+    chosen = {asset_id: choose(load.sources, asset_id) for asset_id in catalogue.sources}
+    problems = chain(
+        *(
+            source_problems(name, entry.keys, [one for one, of in chosen.items() if of is entry], catalogue)
+            for name, entry in load.sources.items()
+        ),
+        *(report_problems(one, ("reports", at), catalogue, start) for at, one in enumerate(load.late)),
+        *(backfill_problems(one, ("backfills", at), catalogue, start) for at, one in enumerate(load.backfills)),
+    )
+    for problem in problems:
+        findings.add(origin, problem)
     findings.raise_errors()
+    return asked_since(load.late, load.backfills, catalogue, start)
 
 
 def _unknown(part: str, name: str, known: tuple[str, ...]) -> str:
     return f"{name!r} fits none of the {part}; {hint(name, known)}"
 
 
-def _reports(asset_id: str, load: SourceLoad, start: datetime, end: datetime, seed: int) -> Iterator[Report]:
+def _reports(
+    asset_id: str, load: SourceLoad, partitioning: Partitioning, period: tuple[datetime, datetime], seed: int
+) -> Iterator[Report]:
+    start, end = period
     rng = random.Random(f"{seed}:{asset_id}")  # noqa: S311 - a seed, not a secret
     every = timedelta(milliseconds=load.every_ms)
-    at = start + (timedelta(milliseconds=load.offset_ms) if load.offset_ms else _distance(rng, load, every))
+    at, last = (
+        start + (timedelta(milliseconds=load.offset_ms) if load.offset_ms else _distance(rng, load, every)),
+        start,
+    )
     version = 0
     while at < end:
         version += rng.random() < load.change_rate or version == 0
-        yield Report(at, asset_id, f"v{version}")
+        for key in (load.keys or keys_at(partitioning, last, at)) if partitioning.columns else [""]:
+            yield Report(at, asset_id, f"v{version}", key)
+        last = at
         at += _distance(rng, load, every)
 
 

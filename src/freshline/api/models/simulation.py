@@ -44,6 +44,7 @@ class SimulationResult(ResponseBody):
     slot_hours: float
     breaches: int
     holds: dict[str, int]
+    held_partitions: int | None
     lag_seconds: Percentiles | None
 
 
@@ -51,6 +52,7 @@ class SimulationNumbers(ResponseBody):
     """What happened to one workflow."""
 
     runs: int
+    partitions: int | None
     run_seconds: float
     lag_seconds: Percentiles | None
 

@@ -83,7 +83,7 @@ def simulate(
         chosen = scenario.recorded(app, since, seed)
     results = {"current": chosen.play(chosen.current, slots)}
     if policy is not None:
-        results["proposed"] = chosen.play(scenario.project_catalogue(policy, app.settings), slots)
+        results["proposed"] = chosen.play(scenario.project_catalogue(policy, chosen, app.settings), slots)
     if as_json:
         output.print_json(document(chosen, results, seed=seed, slots=slots))
         return
@@ -131,6 +131,7 @@ def _figures(result: Result) -> list[tuple[str, Any]]:
         ("lag p95", lag.get("p95")),
         ("lag max", lag.get("max")),
         ("maxAge breaches", result.breaches),
+        *([] if result.held_partitions is None else [("held partitions", result.held_partitions)]),
         *((f"held: {reason}", count) for reason, count in sorted(result.holds.items())),
     ]
 
@@ -139,11 +140,15 @@ def _show(chosen: Scenario, results: dict[str, Result], slots: int) -> None:
     output.show(Text((f"{counted(chosen.reports, 'report')} {chosen.words}, {counted(slots, 'slot')}", "bold")))
     columns = ["", "CURRENT", "PROPOSED", "DIFFERENCE"] if len(results) > 1 else ["", "CURRENT"]
     output.show(Table.of(columns, [_row(*row)[: len(columns)] for row in summary(results)]))
+    divided = _partitions(results)
+    if divided:
+        output.show("", Table.of(["WORKFLOW", *columns[1:3]], divided, title="runs and partitions"))
     rows = _slowest(results)
     if rows:
         title = f"lag of the {counted(len(rows), 'slowest asset')} (p50 / p95 / max)"
         output.show("", Table.of(["ASSET", *columns[1:3]], rows, title=title))
-    for note in chosen.notes:
+    refused = [note for result in results.values() for note in result.refused]
+    for note in dict.fromkeys([*chosen.notes, *refused]):
         output.message(note)
 
 
@@ -160,6 +165,19 @@ def _figure(name: str, value: Any) -> str:
     if name.startswith("lag"):
         return duration(value)
     return f"{value:,.1f}" if name == "slot hours" else number(value)
+
+
+def _partitions(results: dict[str, Result]) -> list[list[str]]:
+    """Return the runs of each workflow with partitions, and of how many partitions they were."""
+    found = list(results.values())
+    slugs = sorted({slug for result in found for slug, count in result.partitions_by_workflow.items() if count})
+    busiest = sorted(slugs, key=lambda slug: -max(one.runs_by_workflow.get(slug, 0) for one in found))[:MOST_ASSETS]
+    return [[slug, *(_runs(one, slug) for one in found)] for slug in busiest]
+
+
+def _runs(result: Result, slug: str) -> str:
+    partitions = result.partitions_by_workflow.get(slug, 0)
+    return f"{counted(result.runs_by_workflow.get(slug, 0), 'run')} of {counted(partitions, 'partition')}"
 
 
 def _slowest(results: dict[str, Result]) -> list[list[str]]:

@@ -14,7 +14,7 @@ class Percentiles(TypedDict):
 
 
 class SimulationResult(TypedDict):
-    """What happened under one policy."""
+    """What happened under one policy. `heldPartitions`: None if nothing has partitions."""
 
     runs: int
     failed: int
@@ -24,13 +24,18 @@ class SimulationResult(TypedDict):
     slotHours: float
     breaches: int
     holds: dict[str, int]
+    heldPartitions: int | None
     lagSeconds: Percentiles | None
 
 
 class SimulationNumbers(TypedDict):
-    """What happened to one workflow. The lag is that of its slowest output."""
+    """What happened to one workflow. The lag is that of its slowest output.
+
+    `partitions`: how many partitions ran; None: it has none.
+    """
 
     runs: int
+    partitions: int | None
     runSeconds: float
     lagSeconds: Percentiles | None
 

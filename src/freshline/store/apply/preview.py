@@ -150,12 +150,15 @@ def _closed(graph: Graph, workflows: Iterable[int]) -> set[int]:
 def history(connection: Connection, since: datetime, most: int | None = None) -> dict[str, list[Json]]:
     """Return the reports and run ends since then, oldest first, the current definitions, and when the first began.
 
-    `most`: how many reports, and how many runs.
+    With the partitionings of sources, and which of their partitions had data then. `most`: how many reports, how many
+    runs, and how many partitions.
     """
     period = {"since": since, "most": most}
     return {
         "start": connection.execute(SQL["history_start"]).fetchall(),
         "workflows": connection.execute(SQL["history_workflows"]).fetchall(),
+        "sources": connection.execute(SQL["history_sources"]).fetchall(),
+        "keys": connection.execute(SQL["history_keys"], period).fetchall(),
         "reports": connection.execute(SQL["history_reports"], period).fetchall(),
         "runs": connection.execute(SQL["history_runs"], period).fetchall(),
     }

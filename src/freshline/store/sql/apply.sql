@@ -379,14 +379,31 @@ SELECT min(created_at) AS at FROM workflows WHERE retired_at IS NULL
 
 -- name: history_reports
 -- purpose: read the reports since a time, for a simulation, without those out of order
-SELECT s.asset_id, s.produced_at, s.data_version, s.changed
+SELECT s.asset_id, s.partition_key, s.produced_at, s.data_version, s.changed
   FROM snapshots s
- WHERE s.run_id IS NULL AND s.partition_key = '' AND s.produced_at >= %(since)s
- ORDER BY s.produced_at, s.asset_id, s.sequence LIMIT %(most)s::bigint
+ WHERE s.run_id IS NULL AND s.produced_at >= %(since)s
+ ORDER BY s.produced_at, s.asset_id, s.partition_key, s.sequence LIMIT %(most)s::bigint
+
+-- name: history_sources
+-- purpose: read the partitionings of sources, for a simulation
+SELECT id AS asset_id, partitioning FROM assets WHERE partitioning IS NOT NULL AND producer_id IS NULL ORDER BY id
+
+-- name: history_keys
+-- purpose: read which partitions of sources had data at a time, dynamic ones as they were first seen, for a simulation
+SELECT h.asset_id, h.partition_key
+  FROM assets a JOIN heads h ON h.asset_id = a.id AND h.partition_key <> ''
+  LEFT JOIN partition_keys k ON (k.asset_id, k.partition_key) = (h.asset_id, h.partition_key)
+ WHERE a.partitioning IS NOT NULL AND a.producer_id IS NULL
+   AND (h.retired_at IS NULL OR h.retired_at >= %(since)s)
+   AND (h.produced_at < %(since)s
+        OR EXISTS (SELECT FROM snapshots s WHERE (s.asset_id, s.partition_key) = (h.asset_id, h.partition_key)
+                      AND s.produced_at < %(since)s))
+ ORDER BY h.asset_id, k.first_seen, h.partition_key LIMIT %(most)s::bigint
 
 -- name: history_runs
--- purpose: read the duration and result of runs since a time, and whether their outputs changed
-SELECT w.slug, r.status, extract(epoch FROM r.finished_at - r.started_at)::float AS seconds,
+-- purpose: read the duration of runs since a time, of a batch its share, their result, and whether their outputs changed
+SELECT w.slug, r.status,
+       extract(epoch FROM r.finished_at - r.started_at)::float / coalesce(r.batch_size, 1) AS seconds,
        EXISTS (SELECT FROM snapshots s WHERE s.run_id = r.id AND s.changed) AS changed
   FROM runs r JOIN workflows w ON w.id = r.workflow_id
  WHERE r.status IN ('succeeded', 'failed') AND r.started_at >= %(since)s
