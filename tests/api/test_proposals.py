@@ -29,7 +29,7 @@ def test_a_proposal_is_answered_with_its_revision(api: Api) -> None:
     assert shown["cost"]["partitions"] == 4
     api.post(f"/backfills/{found['id']}/approve", expect=422)
     error = api.post(f"/backfills/{found['id']}/approve", {"revision": 2}, expect=409)
-    assert "it grew since" in str(error)
+    assert "it does not exist yet" in str(error)
     api.post(f"/backfills/{found['id']}/deny", {"revision": 2}, expect=409)
     assert api.post(f"/backfills/{found['id']}/approve", {"revision": 1}, expect=202)["status"] == "active"
     assert api.get(f"/backfills/{found['id']}")["cost"] is None
