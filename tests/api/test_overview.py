@@ -27,6 +27,11 @@ def causes(api: Api) -> list[tuple[Any, ...]]:
     return [tuple(one[name] for name in FIELDS) for one in api.get("/overview")["causes"]]
 
 
+def fall_silent(api: Api) -> None:
+    """End the heartbeat of this API without a word, as if its machine had stopped."""
+    assert api.server.heartbeat._end()
+
+
 def test_an_empty_project(bare: Api) -> None:
     """The sentence says what to do first."""
     found = bare.get("/overview")
@@ -36,6 +41,7 @@ def test_an_empty_project(bare: Api) -> None:
 
 def test_all_is_fresh(api: Api) -> None:
     """There is no cause; promises, runs, changes and processes are counted."""
+    fall_silent(api)
     api.lab.advance(minutes=30)
     found = api.get("/overview")
     assert found["sentence"] == "2 of 2 fresh"
@@ -217,6 +223,7 @@ def test_a_silent_process_is_counted_as_silent(api: Api) -> None:
     )
     found = api.get("/overview")
     assert (found["processes"]["materializers"], found["processes"]["silent"], found["notes"]) == (1, 0, [])
+    fall_silent(api)
     api.lab.advance(minutes=5)
     found = api.get("/overview")
     assert (found["processes"]["materializers"], found["processes"]["silent"]) == (0, 2)
