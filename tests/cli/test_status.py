@@ -185,3 +185,25 @@ def test_a_project_that_does_not_exist(freshline: Freshline, catalogue: Rows) ->
     told = freshline("status", "--of", "cor", code=1).stderr
     assert "project 'cor' does not exist" in told
     assert "did you mean 'core'" in told
+
+
+def test_watching_in_a_pipe_leaves_no_asset_out(
+    freshline: Freshline, catalogue: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A change of an asset that is not listed would be missed."""
+    monkeypatch.setattr("freshline.cli.commands.status.USUAL", 3)
+
+    def stop(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("freshline.cli.status_watch.sleep", stop)
+    assert len(freshline("status", "--watch", code=130).stdout.splitlines()) == 13
+
+
+def test_retired_assets_are_shown_if_their_state_is_asked_for(freshline: Freshline, rows: Rows) -> None:
+    """`--all` is not needed beside it."""
+    rows.workflow("w", ["a"])
+    rows.source("gone")
+    rows.update("UPDATE assets SET unused_since = now(), source_project = NULL WHERE id = 'gone'")
+    assert freshline.json("status")["retired"] == 1
+    assert names(freshline.json("status", "--state", "retired")) == ["gone"]

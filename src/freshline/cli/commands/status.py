@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import datetime
 
 import click
@@ -100,11 +101,13 @@ def status(
     An asset with partitions shows how many of them are in which state. The rest of its line is about the newest one;
     `freshline partitions ASSET` lists all.
     """
-    most = limit if limit is not None or as_json else USUAL
+    # Programs get all assets: a change of one that is left out would be missed.
+    drawn = not as_json and not (live and not sys.stdout.isatty())
+    most = USUAL if limit is None and drawn else limit
     wanted = WantedStatus(everything, frozenset(map(AssetState, states)), owner, after, most)
     with app.read_backend() as reader:
         if live:
-            watch(lambda: reader.status(name, wanted), _parts, as_json=as_json)
+            watch(lambda: reader.status(name, wanted), _watched_parts, as_json=as_json)
         found = reader.status(name, wanted)
     if as_json:
         output.print_json(found)
@@ -119,18 +122,27 @@ def _overview(found: Status) -> None:
         output.message(NOTHING)
     else:
         output.show(*_parts(found))
-    shown, matched = len(found["assets"]), found["summary"]["matched"]
     if found["next"]:
-        output.message(
-            f"{shown:,} of {matched:,} assets; `--limit N` shows more, `--after {found['next']}` continues, and"
-            " `--state` and patterns such as 'sales.*' choose"
-        )
-    elif not matched and found["summary"]["counts"]:
+        output.message(_left_out(found))
+    elif not found["summary"]["matched"] and found["summary"]["counts"]:
         output.message("no asset is in such a state now")
     if found["retired"]:
         hidden = "1 retired asset is" if found["retired"] == 1 else f"{found['retired']} retired assets are"
         output.message(f"{hidden} hidden; `freshline status --all` shows all, `freshline forget ASSET` removes one")
     _print_notes(found)
+
+
+def _left_out(found: Status) -> str:
+    """Return how many assets are not shown, and how to see them."""
+    return (
+        f"{len(found['assets']):,} of {found['summary']['matched']:,} assets; `--limit N` shows more, "
+        f"`--after {found['next']}` continues, and `--state` and patterns such as 'sales.*' choose"
+    )
+
+
+def _watched_parts(found: Status) -> list[str | Table]:
+    """Return what a live view draws."""
+    return [*_parts(found), "", _left_out(found)] if found["next"] else _parts(found)
 
 
 def _parts(found: Status) -> list[str | Table]:

@@ -46,7 +46,8 @@ def read_status(session: ReadSession, partitions: CurrentPartitions, name: str |
     workflows = session.rows("status_workflows", slugs=slugs, **newest_of(partitions.newest() if slugs else newest))
     summaries = partitions.summaries(newest)
     queue = session.rows("queue", grace=SILENT_MS)[0]
-    retired = [] if wanted.everything or one else [row for row in assets if row["retired"]]
+    everything = wanted.everything or one or AssetState.RETIRED in wanted.states
+    retired = [] if everything else [row for row in assets if row["retired"]]
     mine = [row for row in assets if wanted.project in {None, row["project"]}]
     states = {row["assetId"]: state_of(row, summaries.get(row["assetId"])) for row in mine}
     hidden = {row["assetId"] for row in retired}
