@@ -385,6 +385,21 @@ def test_what_users_see(lab: Lab) -> None:
         lab.store.backfills.find("nothing")
 
 
+def test_only_what_is_computed_from_an_asset_is_missing(lab: Lab) -> None:
+    """The asset has all of its partitions, and two of its consumers have none: the backfill computes theirs."""
+    consumers = [divided(slug, {"clean": None}, DAYS, **AUTO_OFF) for slug in ("left", "right")]
+    lab.apply(divided("clean", {"raw": None}, DAYS), *consumers, sources=(SOURCE,))
+    for key in KEYS:
+        lab.report("raw", "v1", partition_key=key)
+    ran(lab)
+    request = ask(downstream=True, only=Only.MISSING)
+    assert [part["workflowSlug"] for part in lab.store.backfills.preview(request)["parts"]] == ["left", "right"]
+    backfill_id = lab.store.backfills.create(request)
+    assert sorted(ran(lab)) == [(slug, key) for slug in ("left", "right") for key in KEYS]
+    detail = lab.store.backfills.find(backfill_id)
+    assert (detail["status"], detail["selection"]) == ("finished", "nothing")
+
+
 def test_a_demand_without_partitions_does_not_wait_for_what_began_later(lab: Lab) -> None:
     """An ancestor runs for a report that came after the request: the backfill of its consumer does not wait for it."""
     lab.apply(workflow("first", "news"), workflow("second", "first", auto=None))

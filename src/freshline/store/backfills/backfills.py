@@ -19,7 +19,7 @@ from freshline.model.backfill import OPEN, BackfillRequest, BackfillStatus, Only
 from freshline.model.documents.backfill import Backfill, BackfillDetail, BackfillPreview
 from freshline.model.enums import EventType
 from freshline.model.json import Json
-from freshline.partitions.selection import Selection, from_json
+from freshline.partitions.selection import NOTHING, Selection, from_json
 from freshline.reading import existing
 from freshline.store.apply.stored_graph import GraphCache
 from freshline.store.backfills import proposals, read, selecting, staleness
@@ -276,7 +276,8 @@ def _insert(
     connection, graph = there.connection, there.graph
     policy = request.policy
     producer = graph.producer(request.asset_id)
-    selection = next(part.selection for part in parts if part.workflow_id == producer or len(parts) == 1)
+    # The asset itself may have none that is missing, failed or stale, and what is above or below it some.
+    selection = next((part.selection for part in parts if part.workflow_id == producer), NOTHING)
     project = connection.execute(SQL["project_of"], {"workflow": producer}).fetchone()
     values: dict[str, Any] = {
         "id": backfill_id,
