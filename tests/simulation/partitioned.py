@@ -10,7 +10,7 @@ from zlib import crc32
 
 from freshline.graph import Graph
 from freshline.model.enums import RunStatus
-from freshline.model.policy import Backoff, InputPolicy, OutputPolicy, Policy
+from freshline.model.policy import Backoff, Freshness, InputPolicy, OutputPolicy, Policy
 from freshline.partitions.compatibility import mapping_between
 from freshline.partitions.declaration import Declaration
 from freshline.partitions.grain import Grain
@@ -48,6 +48,7 @@ class Job:
     partitioning: Partitioning = NONE
     policy: Mapping[str, object] = field(default_factory=dict)
     require: Mapping[str, Requirement] = field(default_factory=dict)
+    freshness: Freshness = field(default_factory=Freshness)
 
 
 def catalogue_of(sources: Mapping[str, Partitioning], jobs: Iterable[Job]) -> Catalogue:
@@ -80,7 +81,7 @@ def _member(number: int, job: Job) -> Member:
         declared=True,
         automatic=True,
         inputs=tuple(InputPolicy(one, triggers=True) for one in sorted(job.inputs)),
-        outputs=(OutputPolicy(job.name, enabled=True),),
+        outputs=(OutputPolicy(job.name, enabled=True, freshness=job.freshness),),
         **fields,  # type: ignore[arg-type]
     )
     inputs = tuple(sorted(one for one in job.inputs if one != job.name))

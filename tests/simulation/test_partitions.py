@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from freshline.model.policy import Flood
+from freshline.model.enums import Reason
+from freshline.model.policy import Flood, Freshness
 from freshline.partitions.declaration import Around, Declaration
 from freshline.partitions.requirements import Requirement
 from freshline.simulation import Catalogue, Driver
@@ -65,6 +66,34 @@ def test_new_partitions_come_with_the_time() -> None:
     assert ran.keys("daily") == ["2024-12-01"]
     assert ran.keys("weekly") == ["2024-12-01"]
     assert ran.counts().get("monthly") is None
+
+
+def test_an_old_partition_expires_once() -> None:
+    """A user may let any partition expire. Its schedule does not start again: only the newest one has a clock."""
+    job = Job("daily", {"raw": None}, days(), freshness=Freshness(cadence_ms=600_000))
+    simulator, _ = fresh(catalogue_of({"raw": days()}, [job]))
+    simulator.pause(1)
+    for key in ("2024-11-01", "2024-11-30"):
+        simulator.expire("daily", key)
+    simulator.settle()
+    old, newest = simulator.asset("daily@2024-11-01"), simulator.asset("daily@2024-11-30")
+    assert old.expired is not None
+    assert (old.due_at, newest.due_at) == (None, NOW + timedelta(minutes=10))
+    drive(simulator, HOUR)
+    assert (old.expired.at, newest.expired and newest.expired.at) == (NOW, NOW + HOUR)
+
+
+def test_a_partition_that_comes_without_data_is_missed_while_a_run_goes_on() -> None:
+    """No event says that a day of a source came to exist: who needs all days is evaluated at its regular times."""
+    catalogue = catalogue_of({"raw": days("2024-11-29")}, [Job("total", {"raw": None}, require={"raw": Requirement()})])
+    simulator, _ = fresh(catalogue)
+    for version in ("v1", "v2"):
+        simulator.report("raw", version, "2024-11-30")
+        simulator.settle()
+        simulator.claim()
+    assert simulator.considerations.hold_of(1) == Reason.IN_FLIGHT
+    simulator.advance(NOW + timedelta(hours=15, minutes=10))
+    assert simulator.considerations.hold_of(1) == Reason.INPUT_MISSING
 
 
 def test_a_stream_of_hours_does_not_starve_its_total() -> None:

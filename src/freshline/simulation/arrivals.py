@@ -11,6 +11,7 @@ from freshline.model.state import reference
 from freshline.partitions.selection import EVERYTHING
 
 if TYPE_CHECKING:
+    from freshline.simulation.records import Asset
     from freshline.simulation.simulator import Simulator
 
 
@@ -70,6 +71,15 @@ class Arrivals:
     def _has_data(self, name: str) -> bool:
         found = self._simulator.assets.get(name)
         return found is not None and found.current is not None
+
+    def is_clocked(self, asset: Asset) -> bool:
+        """Return whether the freshness clock of an asset runs: of its partitions, only those of the newest ones do."""
+        if not asset.partition_key:
+            return True
+        freshness, now = self._simulator.catalogue.freshness.get(asset.asset_id), self._simulator.now
+        return freshness is not None and asset.id in self._simulator.reading.newest(
+            asset.asset_id, now, freshness.partitions
+        )
 
     def move_clocks(self, workflow_id: int) -> None:
         """Let the freshness clocks of the newest partitions run, and no others."""

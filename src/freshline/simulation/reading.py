@@ -7,6 +7,7 @@ from datetime import datetime
 
 from freshline import reading
 from freshline.model.state import reference, split_reference
+from freshline.partitions.calendar import END
 from freshline.partitions.declaration import Affects
 from freshline.partitions.selection import Selection
 from freshline.reading import Change, Expected
@@ -79,6 +80,19 @@ class Reading:
         for key in partitioning.keys(selection, now, self.known_keys(asset_id)):
             if has_data(reference(asset_id, key)):
                 yield from self.consumers(reference(asset_id, key), now)
+
+    def grows(self, member: Member, now: datetime) -> bool:
+        """Return whether a partition that comes to exist can be one that the member misses. No event says so."""
+        graph, workflow_id = self._catalogue.graph, member.workflow_id
+        own = reading.selection_of(graph, workflow_id, member.partition_key)
+        for asset_id in graph.inputs(workflow_id):
+            following = graph.partitioning(asset_id).next_key_at(now)
+            if following is None or graph.requirement(asset_id, workflow_id).percent == 0:
+                continue
+            coming = graph.partitioning(asset_id).arrived(following, END)
+            if not graph.read_of(asset_id, workflow_id, own).intersection(coming).is_empty:
+                return True
+        return False
 
     def concerns_all(self, asset_id: str) -> bool:
         """Return whether changes of an asset concern all partitions that read it."""

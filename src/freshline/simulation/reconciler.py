@@ -71,7 +71,7 @@ class Reconciler:
 
     def _fire_timers(self) -> None:
         simulator = self._simulator
-        for asset, kind in simulator.timers.fire(simulator.now):
+        for asset, kind in simulator.timers.fire(simulator.now, simulator.arrivals.is_clocked):
             producer = simulator.producer(asset)
             if kind != EXPIRY:
                 simulator.observer.overdue(simulator, asset)
@@ -117,6 +117,7 @@ class Reconciler:
         if decision.run is not None:
             run = self._queue(member, decision.run)
         sleeps = decision.next_evaluation is not None and _ends_by_event(member, state, decision)
+        sleeps = sleeps and (decision.reason is Reason.INPUT_MISSING or not self._may_be_held_first(member))
         if decision.run is not None or decision.reason is Reason.UP_TO_DATE:
             simulator.workflow_states[member.id].waited = state.waited if decision.run else timedelta(0)
         ends_at, progress_ends = _wait_ends_at(decision), _progress_ends_at(member, state, decision, simulator.now)
@@ -142,6 +143,13 @@ class Reconciler:
         simulator.backfills.record(member, decision.demands)
         simulator.floods.record(member, decision, run)
         simulator.observer.decided(simulator, member, decision, run)
+
+    def _may_be_held_first(self, member: Member) -> bool:
+        """Return whether time alone may bring a hold that comes before all others: a missing input, or frozen."""
+        simulator = self._simulator
+        if not simulator.catalogue.graph.partitioned:
+            return False
+        return member.policy.frozen_after_ms is not None or simulator.reading.grows(member, simulator.now)
 
     def _queue(self, member: Member, new: NewRun) -> Run:
         simulator = self._simulator

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import datetime
 
 from freshline.decide.times import expires_at, milliseconds, next_point
@@ -73,8 +73,11 @@ class Timers:
         """Set the timer of an asset that was restored from the store."""
         self._expire(asset, due)
 
-    def fire(self, now: datetime) -> Iterator[tuple[Asset, str]]:
-        """Yield the assets whose timers are due, with the kind of timer, and start the next timer of a schedule."""
+    def fire(self, now: datetime, is_clocked: Callable[[Asset], bool]) -> Iterator[tuple[Asset, str]]:
+        """Yield the assets whose timers are due, with the kind of timer, and start the next timer of a schedule.
+
+        `is_clocked`: whether the clock of an asset runs on. A user may let any partition expire, once.
+        """
         while self._heap and self._heap[0][0] <= now:
             at, kind, asset_id = heapq.heappop(self._heap)
             asset = self._assets[asset_id]
@@ -83,7 +86,8 @@ class Timers:
                 yield asset, kind
             elif kind == EXPIRY and asset.due_at == at and asset.due_reason is not None:
                 asset.expired = Expiry(at, asset.due_reason)
-                self._expire(asset, next_point(self._freshness.get(split_reference(asset_id)[0], Freshness()), now))
+                freshness = self._freshness.get(split_reference(asset_id)[0], Freshness())
+                self._expire(asset, next_point(freshness, now) if is_clocked(asset) else None)
                 yield asset, kind
 
     def next(self) -> datetime | None:
