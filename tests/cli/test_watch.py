@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from freshline.definitions.loading.project import load_project
 from freshline.services.watcher import Watcher
 from freshline.settings import load
+from freshline.store.db.ids import new_id
 from freshline.store.db.opening import open_store
+from freshline.store.runs.claim import Claimant
 from tests.cli.conftest import Freshline
 from tests.cli.test_backend_api import settle
 from tests.waiting import wait_until
@@ -94,6 +97,25 @@ def test_a_failing_look_is_named_wherever_somebody_asks(watched: Freshline) -> N
     assert "last look   none succeeded, failing since " in watched("watch", "show", "landing.gone").stdout
     assert "none succeeded" in watched("watch", "list").stdout
     assert error in watched("watch", "check", "landing.gone", code=1).stderr
+
+
+def test_consumers_that_cannot_read_are_shown(watched: Freshline) -> None:
+    """A watcher does not read the files that it delivers, so it shows what their readers say, until they succeed."""
+    assert watched.json("watch", "show", "landing.orders")["failingConsumers"] == []
+    (watched.project / "drop" / "a.csv").write_text("id\n1\n")
+    (watched.project / "gone").mkdir()
+    (watched.project / "gone" / "a.csv").write_text("id\n1\n")
+    look()
+    with open_store(load()) as store:
+        run = store.runs.claim(Claimant(new_id(), "shop", load_project(watched.project).code_hash, spark=True))
+        assert run is not None
+        store.runs.fail(run.id, run.attempt, {"code": "job", "message": "delivery 1 cannot be read"})
+    (consumer,) = watched.json("watch", "show", "landing.orders")["failingConsumers"]
+    assert consumer == {"workflowSlug": "orders", "runId": run.id, "error": "delivery 1 cannot be read"}
+    told = " ".join(watched("watch", "show", "landing.orders").stdout.split())
+    assert "orders failed: delivery 1 cannot be read; `freshline why orders` says more" in told
+    watched("reset", "orders")
+    assert watched.json("watch", "show", "landing.orders")["failingConsumers"] == []
 
 
 def test_why_names_a_failing_look_once(watched: Freshline) -> None:

@@ -275,7 +275,8 @@ SOURCE = "assetId: orders\nformat: json\n{}\n"
             f"path: data\nmode: append\npartitioning: {DAY}",
             (
                 "5: asset 'orders': 'partitioning' is not possible with 'mode: append': a report of a partition "
-                "replaces its data, and one of an append source adds to it; remove one of them"
+                "replaces its data, and one of an append source adds to it; remove 'mode: append' if each file belongs "
+                "to a partition, else 'partitioning'"
             ),
         ),
     ],

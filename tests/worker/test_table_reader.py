@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -180,6 +181,10 @@ def test_all_deliveries_or_the_new_ones(reader: TableReader, tmp_path: Path) -> 
     with pytest.raises(JobError, match="has no delivery with a path, so its columns are not known"):
         reader.relation(appended(tmp_path, 0))
     assert reader.relation(appended(tmp_path, 0, schema=struct(id="integer"))).fetchall() == []
+    skipped = replace(appended(tmp_path, 2), deliveries=DeliveryRange(2, (1, 2)))
+    with pytest.raises(JobError, match="has no delivery with a path that is not skipped, so its columns") as raised:
+        reader.relation(skipped)
+    assert "the next delivery is read; or declare its 'schema'" in str(raised.value.hint)
 
 
 @pytest.mark.parametrize(
@@ -200,6 +205,57 @@ def test_an_unreadable_file_is_named_and_not_quoted(
     with pytest.raises(JobError, match=message) as raised:
         reader.arrow(source("s", tmp_path / name, name.rpartition(".")[2]))
     assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (("1 AS n", "'secret' AS n"), r"2.parquet: its column 'n' is VARCHAR, and INTEGER in the files before it"),
+        (("1 AS n", "2 AS n, 1 AS m", "3 AS N, 'secret' AS m"), r"3.parquet: its column 'm' is VARCHAR, and INTEGER"),
+        (("1 AS n", "DATE '2026-01-01' AS n"), r"2.parquet: its column 'n' is DATE, and INTEGER"),
+        (("1 AS n", "0.5::DOUBLE AS n"), r"2.parquet: its column 'n' is DOUBLE, and INTEGER"),
+        (("1.5::DECIMAL(9,2) AS n", "1.25::DECIMAL(9,3) AS n"), r"'n' is DECIMAL\(9, ?3\), and DECIMAL\(9, ?2\)"),
+        (("1 AS n", "[1] AS n"), r"2.parquet: its column 'n' is INTEGER\[\], and INTEGER"),
+        (("{'a': 1} AS n, 1 AS m", "{'a': 'secret'} AS n, 1 AS m"), r"its column 'n.a' is VARCHAR, and INTEGER"),
+        (("{'a': 1} AS n, 1 AS m", "{'a': 1} AS n, 'x' AS m"), r"2.parquet: its column 'm' is VARCHAR, and INTEGER"),
+    ],
+)
+def test_a_file_with_other_types_is_named(
+    reader: TableReader, tmp_path: Path, columns: tuple[str, ...], message: str
+) -> None:
+    """DuckDB would read all of them as texts, or name the file that was there first. Alone each can be read."""
+    for number, query in enumerate(columns, 1):
+        write(tmp_path / f"{number}.parquet", f"SELECT {query}")
+    given = appended(tmp_path, len(columns), "parquet")
+    with pytest.raises(JobError, match=message) as raised:
+        reader.relation(given)
+    assert "secret" not in str(raised.value)
+    alone = appended(tmp_path, len(columns), "parquet", since=len(columns) - 1)
+    assert len(reader.relation(alone, new=True).fetchall()) == 1
+    with pytest.raises(JobError, match=message) as raised:
+        reader.relation(source("s", tmp_path, "parquet"))
+    assert "with the same types" in str(raised.value.hint)
+
+
+def test_files_whose_types_fit_are_read_together(reader: TableReader, tmp_path: Path) -> None:
+    """More, fewer and wider columns, in another order, change no value."""
+    write(tmp_path / "1.parquet", "SELECT 1 AS n, 1.5::DECIMAL(9,2) AS d, {'a': 1} AS s, 0.5::FLOAT AS f")
+    write(tmp_path / "2.parquet", "SELECT 'x' AS more, {'a': 2, 'b': [1]} AS s, 5000000000 AS n")
+    write(tmp_path / "3.parquet", "SELECT 0.25::DOUBLE AS F, 2.25::DECIMAL(12,2) AS d")
+    rows = reader.relation(appended(tmp_path, 3, "parquet")).project("n, CAST(d AS VARCHAR), s.a, f, more").fetchall()
+    assert rows == [(1, "1.50", 1, 0.5, None), (5_000_000_000, None, 2, None, "x"), (None, "2.25", None, 0.25, None)]
+
+
+def test_a_file_that_does_not_fit_the_declared_schema_is_named(reader: TableReader, tmp_path: Path) -> None:
+    """The error of the conversion would quote a value and name no file. Numbers of another size are converted."""
+    write(tmp_path / "1.parquet", "SELECT 1 AS n, 7 AS code")
+    write(tmp_path / "2.parquet", "SELECT 'secret' AS n, '007' AS code")
+    message = r"2.parquet: its column 'n' is VARCHAR, and the schema of the source declares BIGINT"
+    with pytest.raises(JobError, match=message):
+        reader.relation(appended(tmp_path, 2, "parquet", schema=struct(n="long", code="string")))
+    write(tmp_path / "2.parquet", "SELECT 2.0::DOUBLE AS n, '007' AS code")
+    found = reader.relation(appended(tmp_path, 2, "parquet", schema=struct(n="long", code="string")))
+    assert found.fetchall() == [(1, "7"), (2, "007")]
 
 
 def test_what_cannot_be_read_says_what_to_do(reader: TableReader, tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from freshline.storage.duckdb_tables import (
     table_query,
 )
 from freshline.storage.layout import rows_at
+from freshline.storage.parquet_columns import find_misfit
 from freshline.storage.source_files import SourceFiles, files_at, remote_storage, source_query
 from freshline.worker.partition_groups import cut_to_window, groups
 
@@ -180,10 +181,7 @@ class TableReader:
             return no_rows(fields)
         newest = next((one.path for one in reversed(deliveries) if one.path is not None), None)
         if newest is None:
-            raise JobError(
-                f"source {pinned.asset_id!r} has no delivery with a path, so its columns are not known",
-                hint="declare its 'schema' in sources/, or look at `.deliveries` first",
-            )
+            raise _no_columns(pinned)
         return f"FROM ({self._source(pinned, location, [newest])}) LIMIT 0"
 
     def _source(self, pinned: PinnedInput, location: Location, paths: Sequence[str]) -> str:
@@ -198,6 +196,11 @@ class TableReader:
             files += found
         options = {str(name): str(value) for name, value in (location.get("options") or {}).items()}
         kind = str(location.get("format", "parquet"))
+        if kind == "parquet" and (misfit := find_misfit(self._connection, files, _fields(pinned))):
+            raise JobError(
+                f"asset {pinned.asset_id!r} cannot be read: the input file {misfit.file}: {misfit.why}",
+                hint=None if pinned.deliveries else "write the columns of all files of a source with the same types",
+            )
         return source_query(SourceFiles(pinned.asset_id, kind, files, options, _fields(pinned)))
 
     def _attach(self, storage: Storage) -> None:
@@ -224,6 +227,17 @@ class TableReader:
             return rows
         columns = (quoted(one["name"]) if one["name"].lower() in there else null_column(one) for one in fields)
         return rows.project(", ".join(columns))
+
+
+def _no_columns(pinned: PinnedInput) -> JobError:
+    """Return the error of an append source without a file that says which columns it has."""
+    known = pinned.deliveries
+    skipped = known is not None and known.last > 0 and known.count == 0
+    which, more = (" that is not skipped", "the next delivery is read; or ") if skipped else ("", "")
+    return JobError(
+        f"source {pinned.asset_id!r} has no delivery with a path{which}, so its columns are not known",
+        hint=f"{more}declare its 'schema' in sources/, or look at `.deliveries` first",
+    )
 
 
 def unreadable(pinned: PinnedInput, error: Exception) -> JobError:

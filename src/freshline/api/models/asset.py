@@ -232,6 +232,14 @@ class WatchConflict(ResponseBody):
     message: str
 
 
+class FailingConsumer(ResponseBody):
+    """A workflow that reads a source and whose last run failed."""
+
+    workflow_slug: str
+    run_id: str
+    error: str
+
+
 class Watch(ResponseBody):
     """What is looked at for a source, and what the last look saw."""
 
@@ -251,6 +259,7 @@ class Watch(ResponseBody):
     failing_since: datetime | None
     look_error: str | None
     breaker_opened_at: datetime | None
+    failing_consumers: list[FailingConsumer]
 
 
 class Expired(ResponseBody):

@@ -212,6 +212,8 @@ DESCRIPTIONS = PAGE_FIELDS | {
     "warnings": "What reports of sources with `mode: snapshot` lose, and what to do.",
     "watch": "The `watch` block of the source, as declared.",
     "Watch.kind": "What is looked at: `files`, `delta`, `iceberg`, `sql`, `http`, `kafka` or `python`.",
+    "FailingConsumer.error": "Message of the failure.",
+    "Watch.failingConsumers": "Workflows that read the source and whose last run failed, at most 20.",
     "WatchConflict.subject": "The file.",
     "workerId": "Worker that executes the run.",
     "workflowSlug": "Slug of the workflow.",

@@ -58,7 +58,9 @@ def list_(app: App, *, limit: int, as_json: bool) -> None:
     elif found:
         output.show(Table.of(WATCHES, [_cells(one, now) for one in found]))
     else:
-        output.message("no source has a watch; add `watch: { files: 'drop/*.csv' }` to one in sources/")
+        output.message(
+            "no source has a watch; add `watch: { files: 'drop/*.csv' }` to one in sources/, then `freshline apply`"
+        )
 
 
 @command("show", examples=["freshline watch show landing.orders", "freshline watch show landing.orders --json"])
@@ -79,6 +81,9 @@ def show(app: App, *, source: str, as_json: bool) -> None:
     output.show(Text("saw         ", _saw(found)), hang=12)
     for conflict in found["conflicts"]:
         output.show(Text(("not delivered: ", "yellow"), f"{conflict['subject']}: {conflict['message']}"), hang=2)
+    for consumer in found["failingConsumers"]:
+        advice = f"; `freshline why {consumer['workflowSlug']}` says more"
+        output.show(Text((f"{consumer['workflowSlug']} failed: ", "red"), consumer["error"] + advice), hang=2)
 
 
 @command("check", examples=["freshline watch check landing.orders", "freshline watch check landing.orders --json"])

@@ -58,7 +58,8 @@ def source_problems(source: Source) -> Iterator[Problem]:
         yield Problem(
             ("partitioning",),
             "'partitioning' is not possible with 'mode: append': a report of a partition replaces its data, and one of"
-            " an append source adds to it; remove one of them",
+            " an append source adds to it; remove 'mode: append' if each file belongs to a partition, else"
+            " 'partitioning'",
         )
     if source.watch is not None:
         yield from _watch_without_key(source.watch)

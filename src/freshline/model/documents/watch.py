@@ -14,11 +14,20 @@ class WatchConflict(TypedDict):
     message: str
 
 
+class FailingConsumer(TypedDict):
+    """A workflow that reads a source and whose last run failed. `error`: its message."""
+
+    workflowSlug: str
+    runId: str
+    error: str
+
+
 class Watch(TypedDict):
     """What Freshline looks at for a source, what the last look saw, and when the next one is due.
 
     `looking`: a process looks now; `nextAt` is then the end of its lease. `reported`: versions and deliveries so far.
     `reportedPartitions`: of the last look that reported, at most 20 and the newest last; none without partitions.
+    `failingConsumers`: at most 20 workflows, by slug.
     """
 
     assetId: str
@@ -37,3 +46,4 @@ class Watch(TypedDict):
     failingSince: str | None
     lookError: str | None
     breakerOpenedAt: str | None
+    failingConsumers: list[FailingConsumer]

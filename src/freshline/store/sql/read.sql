@@ -746,12 +746,12 @@ ORDER BY at DESC, id DESC
 LIMIT %(limit)s
 
 -- name: watches
--- purpose: read watches by asset, with what is not delivered: at most 20 files that have changed
+-- purpose: read watches by asset, with at most 20 files that have changed and at most 20 consumers whose last run failed
 SELECT w.asset_id AS "assetId", w.kind, w.mode, w.spec AS watch, w.lease_until IS NOT NULL AS looking,
        w.looked_at AS "lookedAt", w.next_at AS "nextAt", w.summary, w.reported, w.reported_at AS "reportedAt",
        CASE WHEN w.kind = 'files' THEN coalesce(w.position -> 'last', '[]') ELSE '[]' END AS "reportedPartitions",
        w.conflicts || coalesce(c.changed, '[]') AS conflicts, w.failures, w.failing_since AS "failingSince",
-       w.error AS "lookError", w.breaker_at AS "breakerOpenedAt"
+       w.error AS "lookError", w.breaker_at AS "breakerOpenedAt", coalesce(b.failing, '[]') AS "failingConsumers"
   FROM watches w
  CROSS JOIN LATERAL (
     SELECT jsonb_agg(jsonb_build_object('subject', f.path, 'message',
@@ -760,6 +760,21 @@ SELECT w.asset_id AS "assetId", w.kind, w.mode, w.spec AS watch, w.lease_until I
       FROM (SELECT path, was_size, size, seen_at FROM watched_files x
              WHERE x.asset_id = w.asset_id AND x.state = 'changed' ORDER BY x.seen_at DESC LIMIT 20) f
  ) c
+ CROSS JOIN LATERAL (
+    SELECT jsonb_agg(jsonb_build_object('workflowSlug', f.slug, 'runId', f.id, 'error', f.error ->> 'message')
+                     ORDER BY f.slug) AS failing
+      FROM (SELECT o.slug, r.id, r.error
+              FROM edges e
+              JOIN workflows o ON o.id = e.workflow_id AND o.retired_at IS NULL
+             CROSS JOIN LATERAL (
+                SELECT p.partition_key FROM workflow_partitions p
+                 WHERE p.workflow_id = e.workflow_id AND p.failures > 0 ORDER BY p.failed_at DESC LIMIT 1) p
+             CROSS JOIN LATERAL (
+                SELECT r.id, r.error, r.status FROM runs r
+                 WHERE r.workflow_id = e.workflow_id AND r.partition_key = p.partition_key
+                   AND r.status IN ('succeeded', 'failed') ORDER BY r.queued_at DESC LIMIT 1) r
+             WHERE e.asset_id = w.asset_id AND r.status = 'failed' ORDER BY o.slug LIMIT 20) f
+ ) b
  WHERE (%(asset)s::text IS NULL OR w.asset_id = %(asset)s) AND (%(after)s::text IS NULL OR w.asset_id > %(after)s)
  ORDER BY w.asset_id LIMIT %(limit)s
 
