@@ -131,6 +131,17 @@ def test_a_failed_run_shows_the_lines_of_the_user(freshline: Freshline, asset: R
     assert freshline.json("runs", run)["error"]["traceback"] == trace
 
 
+def test_logs_of_a_name_are_those_of_its_last_run(freshline: Freshline, asset: Rows) -> None:
+    """As the usage says: a run, an asset or a workflow. The answer names the run, and that there was none."""
+    run = failed(asset)
+    for name in ("make", "out"):
+        told = freshline("logs", name)
+        assert "ValueError: no" in told.stdout
+        assert f"the last run of {name} is {run[-8:]}; `freshline runs --" in told.stderr
+    asset.workflow("idle", ["nothing"])
+    assert "'nothing' was never run (`freshline why nothing` says why)" in freshline("logs", "nothing", code=1).stderr
+
+
 def test_the_checks_that_a_run_failed_by_are_told(freshline: Freshline, asset: Rows) -> None:
     """By `runs RUN`, `logs` and `why`, each with what was observed; those that passed are not repeated."""
     run = failed(asset, code="check", message="asset 'out': check unique(id) failed", checks=[FAILED, PASSED])

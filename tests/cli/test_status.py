@@ -55,6 +55,19 @@ def test_overview_tells_it_in_a_table(freshline: Freshline, shop: Rows) -> None:
         assert part in text
 
 
+@pytest.mark.parametrize("words", [["status"], ["status", "later"], ["why", "later"]])
+def test_a_fresh_asset_below_a_failure_says_so(freshline: Freshline, shop: Rows, words: list[str]) -> None:
+    """It is fresh, and newer data may not arrive. What is not below a failure does not say it."""
+    shop.snapshot("bad", "b1")
+    for name, source in (("later", "bad"), ("apart", "raw")):
+        shop.workflow(f"make-{name}", [name], [source])
+        shop.snapshot(name, "1", run_id=shop.run(f"make-{name}"))
+        shop.partition(f"make-{name}", {source: {"bad": "b1", "raw": "r1"}[source]})
+    text = freshline(*words).stdout
+    assert "fresh, upstream failing" in text
+    assert text.count("upstream failing") == 1
+
+
 @pytest.mark.parametrize("name", ["clean", "make-clean"])
 def test_detail_of_an_asset_or_a_workflow(freshline: Freshline, shop: Rows, name: str) -> None:
     """One name shows the asset and its workflow in full."""

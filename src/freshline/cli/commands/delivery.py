@@ -66,7 +66,8 @@ def skip(app: App, *, source: str, number: int, reason: str, as_json: bool) -> N
         who = skipped["by"] or "somebody"
         output.message(f"delivery {number} of {source} was skipped before, by {who}: {skipped['reason']}")
     else:
-        output.message(f"delivery {number} of {source} is skipped; `freshline delivery list {source}` shows it")
+        kept = "consumers that have read it keep its rows"
+        output.message(f"delivery {number} of {source} is skipped; {kept}; `freshline delivery list {source}` shows it")
 
 
 def _cells(one: Delivery) -> list[str]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from freshline import process_environment
+from freshline.cli.alert_states import AlertStates
 from freshline.cli.app import App, pass_app
 from freshline.cli.command import command
 from freshline.cli.commands.processes import grace_option, port_option, slots_option, warn_about_root
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from freshline.store.store import Store
 
 POLL_S = 0.5
-SHOWN_AS_LINES = ("step_failed", "run_failed", "watch_failed", "watch_breaker_opened")
+SHOWN_AS_LINES = ("step_failed", "run_failed", "watch_failed", "watch_breaker_opened", "alert_failed")
 MOST_UNREPORTED = 5
 WATCHED = (".yaml", ".yml", ".json", ".toml", ".py", ".sql")
 
@@ -118,7 +119,7 @@ def _quieter(settings: Settings) -> Settings:
 
 
 def _hide_failures(settings: Settings) -> None:
-    """Do not log failed steps, runs and looks, unless the user asked for a level: `Activity` prints each error once."""
+    """Do not log what `Activity` prints once: failed steps, runs, looks and alerts; unless the user set a level."""
     if not os.environ.get("FRESHLINE_LOG_LEVEL"):
         from freshline.cli import logging_setup  # noqa: PLC0415 - `--help` must not pay for it
 
@@ -174,7 +175,7 @@ class Watched:
 
 
 class Activity:
-    """Prints events, decisions and changed states of watchers as lines, and the error of a failed run below its event.
+    """Prints events, decisions and changed states of watchers and alerts as lines, errors of runs below their events.
 
     Skips are left out: they say that there is nothing to do. An error that a workflow repeats is printed in one line.
     """
@@ -188,7 +189,9 @@ class Activity:
                 (EventFollower(store.reader, limit=1), listing.EVENTS),
                 (DecisionFollower(store.reader, limit=1), listing.DECISIONS),
             ]
-        self._watches = None if quiet else WatchStates(store.reader)
+        self._states: tuple[WatchStates | AlertStates, ...] = ()
+        if not quiet:
+            self._states = (WatchStates(store.reader), AlertStates(store.reader))
         for follower, _ in self._followers:
             follower.poll()
 
@@ -200,8 +203,9 @@ class Activity:
                     output.show(kind.line(one), hang=HANG)
                 if one.get("type") == EventType.RUN_FAILED:
                     self._show_error(one["data"]["runId"])
-        for line in self._watches.poll() if self._watches else ():
-            output.show(line, hang=HANG)
+        for states in self._states:
+            for line in states.poll():
+                output.show(line, hang=HANG)
 
     def _show_error(self, run_id: str) -> None:
         try:

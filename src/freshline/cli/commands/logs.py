@@ -14,7 +14,7 @@ from freshline.cli.app import App, json_option, pass_app
 from freshline.cli.command import command
 from freshline.cli.filters import period, refuse_period, since_option, until_option
 from freshline.cli.render import output
-from freshline.cli.render.format import moment
+from freshline.cli.render.format import moment, short
 from freshline.cli.render.run import print_error
 from freshline.cli.render.text import Text
 from freshline.errors import NotFoundError, UsageError
@@ -33,7 +33,8 @@ POLL_S = 0.5
         "freshline logs 5f0c11aa",
         "freshline logs 5f0c11aa --follow",
         "freshline logs 5f0c11aa --tail 20",
-        "freshline logs sales.daily --partition 2024-01-31    its last run",
+        "freshline logs sales.daily                           its last run",
+        "freshline logs sales.daily --partition 2024-01-31    the last run of a partition",
         "freshline logs 5f0c11aa --json",
     ],
 )
@@ -58,7 +59,7 @@ def logs(
 ) -> None:
     """Show what a run printed and logged, step by step, and its error. RUN is its id or the end of it.
 
-    With --partition, name an asset or a workflow instead: the last run of that partition is shown.
+    Of an asset or a workflow the last run is shown. If it has partitions, --partition says which one.
     """
     with app.read_backend() as reader:
         run_id = _find_run(reader, run) if partition is None else _last_run(reader, run, partition)
@@ -82,7 +83,7 @@ def logs(
 
 
 def _find_run(reader: ReadOnlyBackend, text: str) -> str:
-    """Return the id of a run. Raise an error that says what to write if an asset or a workflow is named."""
+    """Return the id of a run, or that of the last run of an asset or a workflow without partitions."""
     try:
         return reader.find_run(text)
     except (UsageError, NotFoundError) as error:
@@ -91,25 +92,30 @@ def _find_run(reader: ReadOnlyBackend, text: str) -> str:
         except NotFoundError:
             raise error from None
         kind, option = ("workflow", "--workflow") if "slug" in found else ("asset", "--asset")
-        partitioned = any(one["partitions"] for one in reader.status(text)["assets"])
-        last = f"`freshline logs {text} --partition KEY` shows the last run of a partition; " if partitioned else ""
-        raise UsageError(
-            f"{text!r} is not a run id but {'an' if kind == 'asset' else 'a'} {kind}",
-            hint=f"{last}`freshline runs {option} {text}` lists its runs",
-        ) from None
+        if any(one["partitions"] for one in reader.status(text)["assets"]):
+            raise UsageError(
+                f"{text!r} is not a run id but {'an' if kind == 'asset' else 'a'} {kind}",
+                hint=f"`freshline logs {text} --partition KEY` shows the last run of a partition; "
+                f"`freshline runs {option} {text}` lists its runs",
+            ) from None
+    run_id = _last_run(reader, text, None)
+    output.message(f"the last run of {text} is {short(run_id)}; `freshline runs {option} {text}` lists all")
+    return run_id
 
 
-def _last_run(reader: ReadOnlyBackend, name: str, partition: str) -> str:
+def _last_run(reader: ReadOnlyBackend, name: str, partition: str | None) -> str:
     found = reader.find(name)
     if "slug" in found:
         runs = reader.runs(1, workflow=name, partition=partition)
     else:
         runs = reader.runs(1, asset=name, partition=partition)
-    if not runs:
-        raise NotFoundError(
-            f"partition {partition!r} of {name!r} was never run", hint=f"`freshline partitions {name}` lists states"
-        )
-    return runs[0]["id"]
+    if runs:
+        return runs[0]["id"]
+    if partition is None:
+        raise NotFoundError(f"{name!r} was never run", hint=f"`freshline why {name}` says why")
+    raise NotFoundError(
+        f"partition {partition!r} of {name!r} was never run", hint=f"`freshline partitions {name}` lists states"
+    )
 
 
 def _follow(reader: ReadOnlyBackend, run_id: str, tail: int | None) -> Iterator[LogLine]:

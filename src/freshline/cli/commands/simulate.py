@@ -145,7 +145,8 @@ def _show(chosen: Scenario, results: dict[str, Result], slots: int) -> None:
         output.show("", Table.of(["WORKFLOW", *columns[1:3]], divided, title="runs and partitions"))
     rows = _slowest(results)
     if rows:
-        title = f"lag of the {counted(len(rows), 'slowest asset')} (p50 / p95 / max)"
+        which = "slowest asset" if len(rows) == 1 else f"{len(rows)} slowest assets"
+        title = f"lag of the {which} (p50 / p95 / max)"
         output.show("", Table.of(["ASSET", *columns[1:3]], rows, title=title))
     refused = [note for result in results.values() for note in result.refused]
     for note in dict.fromkeys([*chosen.notes, *refused]):
