@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from freshline.definitions.code import code_hash
@@ -77,6 +78,14 @@ def stubborn(ctx):
             time.sleep(60)
         except BaseException:
             pass
+def reads(ctx):
+    for asset in ctx.inputs.values():
+        asset.duckdb().fetchall(), asset.arrow()
+    return {"assets": [{"assetId": "out", "dataVersion": "1"}]}
+def opens(ctx):
+    open(ctx.inputs["up"].path).read()
+    return {"assets": [{"assetId": "out", "dataVersion": "1"}]}
+def ignores(ctx): return {"assets": [{"assetId": "out", "dataVersion": "1"}]}
 def sleeps(ctx): time.sleep(600)
 def chatty(ctx):
     print("x" * 20_000)
@@ -176,9 +185,30 @@ def test_a_job_gets_its_context_and_reports_what_it_made(shared: Bench) -> None:
     assert result.outputs == (StagedOutput("out", "step", "v1!", payload=payload, freshness={"ttlMs": 5}),)
     assert sorted(shared.log) == [("log", "INFO said 1"), ("stderr", "wrong"), ("stdout", "printed")]
     assert shared.progress == [{"job": {"done": 1, "total": 4}}]
-    assert result.metrics.keys() == {"durationMs", "progress"}
+    assert result.metrics.keys() == {"durationMs", "progress", "bytesIn"}
     assert result.metrics["progress"] == {"done": 1, "total": 4}
     assert shared.runner.code_hash == code_hash(shared.project)
+
+
+def test_bytes_in_are_those_of_the_files_that_were_opened(shared: Bench) -> None:
+    """Each file once, of inputs that the job read through Freshline or whose paths it got; else they are unknown."""
+    source, folder = shared.project / "in.csv", shared.warehouse / "big/data/a"
+    folder.mkdir(parents=True)
+    source.write_text("k,v\na,1\n")
+    duckdb.sql(f"COPY (SELECT range AS id FROM range(9)) TO '{folder / 'part-0.parquet'}' (FORMAT parquet)")
+    table = PinnedInput("big", 1, "v", {"format": "parquet", "paths": ["big/data/a"]}, parts=[(0, "big/data/a")])
+    csv, parquet = source.stat().st_size, (folder / "part-0.parquet").stat().st_size
+    up = PinnedInput("up", 1, "v", {"format": "csv", "path": str(source)})
+    both = {"up": up, "big": table}
+    for function, inputs, size in (
+        ("reads", {"up": up}, csv),
+        ("reads", both, csv + parquet),
+        ("opens", both, csv),
+        ("ignores", both, None),
+        ("ignores", {"up": PinnedInput("up", 1, "v", None, payload=1)}, 0),
+        ("ignores", {}, 0),
+    ):
+        assert shared.run(python(function), inputs=inputs).metrics["bytesIn"] == size, function
 
 
 def test_a_decorated_function_gets_its_inputs_and_parameters_by_name(shared: Bench) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -387,7 +388,7 @@ def test_a_step_comes_with_its_numbers(bench: Bench, up: dict[str, PinnedInput])
     first = dict(result.metrics)
     assert first.keys() == {"durationMs", "stages", "tasks", "progress", *SUMS}
     assert first["rowsIn"] >= 3
-    assert first["bytesIn"] > 0
+    assert first["bytesIn"] == (bench.project / "up.csv").stat().st_size
     assert (first["rowsOut"], first["bytesOut"]) == (3, output.bytes)
     assert first["shuffleWriteBytes"] == first["shuffleReadBytes"] > 0
     assert (first["memorySpilledBytes"], first["diskSpilledBytes"]) == (0, 0)
@@ -397,6 +398,69 @@ def test_a_step_comes_with_its_numbers(bench: Bench, up: dict[str, PinnedInput])
     small = bench.run(sql("SELECT 1 AS a")).metrics
     assert (small["rowsIn"], small["shuffleWriteBytes"], small["rowsOut"]) == (0, 0, 1)
     assert small["stages"] == small["tasks"] == 1
+
+
+def on_disk(*places: Path) -> int:
+    """Return the bytes of the files at or below these places."""
+    return sum(one.stat().st_size for place in places for one in [place, *place.rglob("*")] if one.is_file())
+
+
+def grown(bench: Bench, name: str) -> tuple[PinnedInput, list[Path]]:
+    """Write a table that was appended to once, and return it with its two directories."""
+    paths = [f"{name}/data/{number}-1-1" for number in (0, 1)]
+    for number, path in enumerate(paths):
+        (bench.warehouse / path).mkdir(parents=True)
+        rows = f"SELECT range AS id, repeat('x', 50) || range AS text FROM range({1000 * (2 - number)})"
+        duckdb.sql(f"COPY ({rows}) TO '{bench.warehouse / path / 'part-0.parquet'}' (FORMAT parquet)")
+    folders = [bench.warehouse / path for path in paths]
+    location = {"format": "parquet", "paths": paths[1:]}
+    parts = list(enumerate(paths))
+    return PinnedInput(name, 2, "v", location, table_version=1, parts=parts, bytes=on_disk(*folders)), folders
+
+
+def test_bytes_in_are_those_of_the_files_of_the_inputs(bench: Bench, up: dict[str, PinnedInput]) -> None:
+    """Each file once: however often the query reads it, whatever Spark skips in it, and without what checks read."""
+    big, folders = grown(bench, "big")
+    inputs = {**up, "big": big}
+    csv, first, second = on_disk(bench.project / "up.csv"), *map(on_disk, folders)
+
+    def read(query: str, **given: object) -> object:
+        return bench.run(sql(query), **{"inputs": inputs, **given}).metrics["bytesIn"]
+
+    assert read("SELECT id, text FROM big") == first + second
+    assert read("SELECT count(*) AS n FROM big WHERE id < 0") == first + second, "files, and not columns or pages"
+    assert read("SELECT a.id FROM big a JOIN big b ON a.text = b.text") == first + second, "twice in the query"
+    assert read("SELECT id FROM big UNION ALL SELECT int(v) FROM up") == first + second + csv
+    assert read("SELECT k, v FROM up") == csv
+    checked = [{"assetId": "out", "checks": [{"unique": ["k", "v"]}, {"minRows": 1}]}]
+    assert read("SELECT k, v FROM up", produces=checked) == csv, "checks read outputs"
+    assert read("SELECT 1 AS one") == 0
+    new = {"big": replace(big, since=0)}
+    assert read("SELECT id FROM big", inputs=new, consumes=[{"assetId": "big", "rows": "new"}]) == second
+    nothing = {"big": replace(big, since=1)}
+    assert read("SELECT id FROM big", inputs=nothing, consumes=[{"assetId": "big", "rows": "new"}]) == 0
+    both = [{"assetId": "out"}, {"assetId": "more"}]
+    assert bench.run(spark_python("one"), inputs=up).metrics["bytesIn"] == csv, "two DataFrames of one input"
+    assert bench.run(spark_python("two"), inputs=up, produces=both).metrics["bytesIn"] is None, "it may read by itself"
+
+
+def test_bytes_in_of_partitions_are_those_of_their_directories(bench: Bench) -> None:
+    """The partitions that the run reads, and not the others of the table."""
+    members, folders = [], []
+    for day in ("2024-01-01", "2024-01-02", "2024-01-03"):
+        below = f"daily/data/batch/day={day}"
+        folders.append(bench.warehouse / below)
+        folders[-1].mkdir(parents=True)
+        file = folders[-1] / "part-0.parquet"
+        duckdb.sql(f"COPY (SELECT {day[-1]} AS n, DATE '{day}' AS day) TO '{file}' (FORMAT parquet)")
+        location = {"format": "parquet", "paths": ["daily/data/batch"]}
+        location["partition"] = {"columns": {"day": day}, "directory": f"day={day}"}  # type: ignore[assignment]
+        parts = [(0, "daily/data/batch")]
+        members.append(PinnedInput("daily", 1, day, location, table_version=0, parts=parts, partition_key=day))
+    read = PinnedInput("daily", 0, "keys:x", members[0].location, table_version=0, partitions=members[:2])
+    result = bench.run(sql("SELECT sum(n) AS n FROM daily"), inputs={"daily": read})
+    assert rows(bench, result.outputs[0]) == [(3,)]
+    assert result.metrics["bytesIn"] == on_disk(*folders[:2])
 
 
 def test_a_job_that_goes_on_after_its_spark_jobs_were_canceled_is_ended(bench: Bench) -> None:

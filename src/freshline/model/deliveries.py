@@ -109,9 +109,15 @@ class Deliveries(Sequence[Delivery]):
         first = 0 if number is None else self._known.index_after(number)
         return self._part(range(first, self._known.count))
 
-    def _part(self, indexes: range) -> Deliveries:
+    def each(self, look: Callable[[Delivery], Delivery]) -> Deliveries:
+        """Return the same deliveries; `look` is applied to each that is looked at."""
+        resolve = self._resolve
+        return self._part(self._indexes, lambda one: look(resolve(one)))
+
+    def _part(self, indexes: range, resolve: Callable[[Delivery], Delivery] | None = None) -> Deliveries:
         part = object.__new__(Deliveries)
-        part._known, part._page, part._resolve, part._indexes = self._known, self._page, self._resolve, indexes
+        part._known, part._page, part._indexes = self._known, self._page, indexes
+        part._resolve = resolve or self._resolve
         return part
 
     def _at(self, index: int) -> Delivery:

@@ -47,12 +47,29 @@ def files_at(path: str, storage: Storage | None) -> list[str]:
     """Return the files that Spark would read: of a file, of a directory at any depth, or of a pattern."""
     if storage is None:
         return sorted(file for found in _matches(path) for file in _local(found))
+    name, fixed = _parts(path)
+    return sorted(storage.at(one) for one in _chosen(name, storage.sizes(fixed) or {fixed: 0}))
+
+
+def sizes_at(path: str, storage: Storage | None) -> dict[str, int]:
+    """Return the sizes of the same files. A file has one name, also if links lead to it."""
+    if storage is None:
+        return {os.path.realpath(one): Path(one).stat().st_size for one in files_at(path, None)}
+    name, fixed = _parts(path)
+    # An object store lists what is below a name, and not the name itself.
+    below = storage.sizes(fixed) or {fixed: storage.sizes(posixpath.dirname(fixed))[fixed]}
+    return {storage.at(one): below[one] for one in _chosen(name, below)}
+
+
+def _parts(path: str) -> tuple[str, str]:
+    """Return the name in a remote storage, and what of it comes before a pattern."""
     found = ADDRESS.fullmatch(path)
     name = posixpath.normpath(found[3]) if found else path
-    fixed = "/".join(_plain_names(name))
-    below = storage.sizes(fixed) or {fixed: 0}
-    chosen = (one for one in below if (rest := _rest(name, one)) is not None and not _is_hidden(rest))
-    return sorted(storage.at(one) for one in chosen)
+    return name, "/".join(_plain_names(name))
+
+
+def _chosen(name: str, below: Iterable[str]) -> Iterator[str]:
+    return (one for one in below if (rest := _rest(name, one)) is not None and not _is_hidden(rest))
 
 
 def source_query(source: SourceFiles) -> str:

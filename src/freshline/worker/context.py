@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from freshline.errors import JobError
 from freshline.model.deliveries import Deliveries
 from freshline.model.run import PinnedInput
+from freshline.storage.input_files import InputFiles
 from freshline.worker.log_capture import MAX_LOGGED
 from freshline.worker.progress_reporter import ProgressReporter
 
@@ -52,7 +53,7 @@ class Input:
     payload: Any
     deliveries: Deliveries
     _read: Callable[[PinnedInput, int | None], Any] = field(repr=False)
-    _files: Callable[[], TableReader] = field(repr=False)
+    _files: Callable[[bool], TableReader] = field(repr=False)
     _pinned: PinnedInput = field(repr=False)
 
     @property
@@ -83,23 +84,24 @@ class Input:
 
     def arrow(self, *, new: bool = False) -> Any:
         """Return the rows as a `pyarrow.Table`, in memory."""
-        return self._files().arrow(self._pinned, new=new)
+        return self._files(new).arrow(self._pinned, new=new)
 
     def polars(self, *, new: bool = False) -> Any:
         """Return the rows as a `polars.DataFrame`, in memory."""
-        return self._files().polars(self._pinned, new=new)
+        return self._files(new).polars(self._pinned, new=new)
 
     def duckdb(self, *, new: bool = False) -> Any:
         """Return the rows as a lazy DuckDB relation. All inputs are on one connection, so they can be joined.
 
         Only what a query needs is read, when its result is fetched. The relation ends with the step.
         """
-        return self._files().relation(self._pinned, new=new)
+        return self._files(new).relation(self._pinned, new=new)
 
     @property
     def paths(self) -> tuple[str, ...]:
         """Where the data is: every directory of a table, every path of an append source, or the path of a source."""
-        return self._files().paths(self._pinned)
+        new = False
+        return self._files(new).paths(self._pinned)
 
     @property
     def path(self) -> str | None:
@@ -140,6 +142,7 @@ class Context:
         reporter: ProgressReporter,
         find_version: Callable[[str, str, int], PinnedInput],
         deliveries: Callable[[PinnedInput], Deliveries],
+        files: InputFiles | None = None,
     ) -> None:
         self.run_id = run_id
         self.attempt = attempt
@@ -149,6 +152,7 @@ class Context:
         self.parameters = dict(parameters)
         self.full_refresh = full_refresh
         self.log = job_logger(reporter)
+        self._read_files = files or InputFiles(warehouse, remote=tables is None)
         self.inputs = Inputs({asset: self._input(pinned, deliveries(pinned)) for asset, pinned in inputs.items()})
         self.inputs.empty = {asset: without_data(asset, "".join(self.partition_keys[:1])) for asset in empty}
         self._pinned = dict(inputs)
@@ -186,15 +190,26 @@ class Context:
     def _input(self, pinned: PinnedInput, deliveries: Deliveries) -> Input:
         def read(one: PinnedInput, version: int | None) -> Any:
             tables = self._need_spark(f"ctx.inputs[{one.asset_id!r}].df()")
-            if version is None:
-                return tables.read(one)
-            return tables.read(replace(self._find_version(one.asset_id, one.partition_key, version), cut=pinned.cut))
+            if version is not None:
+                one = replace(self._find_version(one.asset_id, one.partition_key, version), cut=pinned.cut)
+            return self._read(tables, one)
 
+        def files(new: bool) -> TableReader:
+            self._read_files.add(pinned, self._deliveries, new=new)
+            return self._table_reader()
+
+        seen = deliveries.each(self._read_files.add_delivery)
         return Input(
             pinned.asset_id,
-            *(pinned.sequence, pinned.data_version, pinned.payload, deliveries),
-            *(read, self._table_reader, pinned),
+            *(pinned.sequence, pinned.data_version, pinned.payload, seen),
+            *(read, files, pinned),
         )
+
+    def _read(self, tables: Tables, pinned: PinnedInput, *, new: bool = False) -> Any:
+        """Return the rows of an input as a DataFrame. Its files count as read."""
+        table = tables.read(pinned, new=new) if new else tables.read(pinned)
+        self._read_files.add(pinned, self._deliveries, new=new)
+        return table
 
     def _table_reader(self) -> TableReader:
         """Return the reader without Spark. It is imported by the first job that uses it."""
@@ -225,7 +240,7 @@ class Context:
         if pinned.since is None:
             why = "everything is read again" if self.full_refresh else "which of its rows are new is not known"
             self.log.info("ctx.new(%r) is the whole input: %s", asset_id, why)
-        return self._need_spark(f"ctx.new({known.asset_id!r})").read(pinned, new=True)
+        return self._read(self._need_spark(f"ctx.new({known.asset_id!r})"), pinned, new=True)
 
     def changed_partitions(self, asset_id: str) -> tuple[str, ...]:
         """Return the partitions of an input that changed since the last run of this step succeeded, in order.

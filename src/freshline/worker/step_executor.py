@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
+from functools import cached_property, partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +20,13 @@ from freshline.definitions.decorators import AssetFunction
 from freshline.definitions.names import PARTITION_KEY as KEY
 from freshline.definitions.names import PARTITION_TIMES as OF_TIME
 from freshline.definitions.retry import Failure
-from freshline.definitions.schema.workflow import Python, SparkPython, SparkSql, Step
+from freshline.definitions.schema.workflow import Python, Query, SparkPython, SparkSql, Step
+from freshline.definitions.steps import view_name
 from freshline.errors import FreshlineError, JobError
 from freshline.model.deliveries import Deliveries, DeliveryRange, advice
 from freshline.model.run import PinnedInput, StagedOutput
 from freshline.storage.base import storage_at
+from freshline.storage.input_files import InputFiles
 from freshline.storage.real_paths import confined, confined_delivery
 from freshline.suggest import suggestion
 from freshline.worker.context import Context, PartitionWindow, without_data
@@ -36,7 +39,10 @@ if TYPE_CHECKING:
     from freshline.spark.engine import Engine, SessionOptions
 
 
-@dataclass(frozen=True, slots=True)
+WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True)
 class StepTask:
     """One step to execute. `interruptible` surrounds user code.
 
@@ -49,6 +55,11 @@ class StepTask:
     reporter: ProgressReporter
     queries: StoreQueries
     interruptible: Callable[[], AbstractContextManager[None]] = nullcontext
+
+    @cached_property
+    def files(self) -> InputFiles:
+        """The files of inputs that the step has read. Spark has its own clients of remote stores, and credentials."""
+        return InputFiles(self.request.warehouse, remote=self.engine is None)
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -163,16 +174,17 @@ def _execute(task: StepTask) -> StepResult:
     job = task.step.job
     key = task.request.partition_key
     if isinstance(job, Python):
-        return StepResult(tuple(reported_outputs(task.step, _call(task, job.entrypoint), key, task.request.batch)))
+        outputs = reported_outputs(task.step, _call(task, job.entrypoint), key, task.request.batch)
+        return StepResult(tuple(outputs), {"bytesIn": _bytes_in(task)})
     if task.engine is None:
         raise JobError(f"a {job.kind!r} step was given to a runner without Spark")
-    storage, outputs = storage_at(task.request.warehouse), task.request.outputs
-    with task.engine.step(storage, outputs, task.reporter, _session_options(task), task.deliveries) as meter:
+    storage, targets = storage_at(task.request.warehouse), task.request.outputs
+    with task.engine.step(storage, targets, task.reporter, _session_options(task), task.deliveries) as meter:
         if isinstance(job, SparkSql):
             result = _stage(task, task.engine, _queries(task, task.engine, job))
         else:
             result = _python_on_spark(task, task.engine, job)
-        return replace(result, metrics={**meter.metrics(), **result.metrics})
+        return replace(result, metrics={**meter.metrics(), "bytesIn": _bytes_in(task), **result.metrics})
 
 
 def _session_options(task: StepTask) -> SessionOptions:
@@ -196,9 +208,25 @@ def _queries(task: StepTask, engine: Engine, job: SparkSql) -> dict[str, Any]:
     engine.create_views(task.step, task.request.inputs)
     queries = job.queries(task.step)
     check_declared(task.step, queries)
+    _count_files(task, queries.values())
     return {
         asset: engine.query(asset, query, task.named_values, task.request.inputs) for asset, query in queries.items()
     }
+
+
+def _count_files(task: StepTask, queries: Iterable[Query]) -> None:
+    """Count the files of the inputs whose views the queries name."""
+    words = {word.lower() for query in queries for word in WORD.findall(query.text)}
+    for consumed in task.step.consumes:
+        pinned = task.request.inputs.get(consumed.asset_id)
+        if pinned is not None and view_name(consumed).lower() in words:
+            task.files.add(pinned, task.deliveries, new=consumed.rows == "new")
+
+
+def _bytes_in(task: StepTask) -> int | None:
+    """Return the bytes of the files that the step read; None if its code may have read them by itself."""
+    by_itself = not isinstance(task.step.job, SparkSql) and any(one and one.location for _, one in task.inputs())
+    return None if by_itself and task.files.empty else task.files.bytes()
 
 
 def _stage(task: StepTask, engine: Engine, written: Mapping[str, Any]) -> StepResult:
@@ -298,6 +326,7 @@ def _context(task: StepTask) -> Context:
         reporter=task.reporter,
         find_version=task.find_version,
         deliveries=task.deliveries,
+        files=task.files,
     )
 
 
