@@ -47,7 +47,8 @@ def table(*names: str, size: int | None = None, key: str = "") -> PinnedInput:
 def test_a_table_counts_all_its_parts_once(files: InputFiles, tmp_path: Path) -> None:
     """Also if the step reads it twice, and whether the snapshot knows its size or not."""
     whole = write(tmp_path / TABLE / "data/a/part-0.parquet", 70) + write(tmp_path / TABLE / "data/b/p.parquet", 5)
-    for pinned in (table("a", "b", size=whole), table("a", "b"), table("a", "b")):
+    sized, unsized = table("a", "b", size=whole), table("a", "b")
+    for pinned in (sized, sized, unsized, unsized):
         files.add(pinned, deliveries)
         assert files.bytes() == whole == 75
 
