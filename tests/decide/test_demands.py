@@ -14,7 +14,7 @@ from freshline.decide.partition_motion import MovingPart, PartitionWalk
 from freshline.graph import Graph
 from freshline.model.backfill import BACKFILL_CLASS, Demand, Only, PartitionState
 from freshline.model.enums import Outcome, Reason, TriggerType
-from freshline.model.state import ActiveBackfill, Canceled
+from freshline.model.state import Canceled, RecentBackfill
 from freshline.partitions.selection import EVERYTHING, Times
 from freshline.simulation.newest import SimulatedNewest
 from tests.decide.builders import HOUR, Scenario, clock, fresh, stale
@@ -120,16 +120,23 @@ def test_a_paused_demand_causes_nothing() -> None:
 
 def test_what_stems_from_a_backfill_waits_while_it_goes_on() -> None:
     """The wait of an hour is over, and a partition of the backfill ended half an hour ago."""
-    waiting = _waiting().facts(backfills={DEMAND.requested_at: ActiveBackfill(BACKFILL_CLASS, clock("08:40"))})
+    waiting = _waiting().facts(backfills={DEMAND.requested_at: RecentBackfill(BACKFILL_CLASS, clock("08:40"))})
     assert _waiting().decide().reason == Reason.UPSTREAM_UPDATE
     assert waiting.decide().reason == Reason.WAITING_FOR_UPSTREAM
-    stopped = waiting.facts(backfills={DEMAND.requested_at: ActiveBackfill(BACKFILL_CLASS, clock("07:40"))})
+    stopped = waiting.facts(backfills={DEMAND.requested_at: RecentBackfill(BACKFILL_CLASS, clock("07:40"))})
     assert stopped.decide().reason == Reason.UPSTREAM_UPDATE
+
+
+def test_what_stems_from_a_backfill_that_ended_waits_too() -> None:
+    """The last partition of the backfill ended half an hour ago, and the backfill with it: what it changed waits."""
+    for last, reason in (("08:40", Reason.WAITING_FOR_UPSTREAM), ("07:40", Reason.UPSTREAM_UPDATE)):
+        ended = {DEMAND.requested_at: RecentBackfill(BACKFILL_CLASS, clock(last), ended=True)}
+        assert _waiting().facts(backfills=ended).decide().reason == reason
 
 
 def test_other_changes_end_the_wait_as_usual() -> None:
     """The change is not that of the backfill."""
-    active = {clock("07:00"): ActiveBackfill(BACKFILL_CLASS, clock("08:40"))}
+    active = {clock("07:00"): RecentBackfill(BACKFILL_CLASS, clock("08:40"))}
     assert _waiting().facts(backfills=active).decide().reason == Reason.UPSTREAM_UPDATE
 
 

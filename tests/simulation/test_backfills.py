@@ -121,3 +121,23 @@ def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(NotFoundError):
         simulator.backfills.pause("b7")
     assert simulator.backfills.known == {}
+
+
+def test_the_last_month_of_a_backfill_is_waited_for() -> None:
+    """The backfill has ended, and what it changed last is still computed: the total runs once, after that."""
+    patient = {"max_wait_ms": 900_000}
+    first = days("2024-10-30")
+    jobs = [
+        Job("clean", {"raw": None}, first),
+        Job("monthly", {"clean": None}, months("2024-10-01"), patient),
+        Job("total", {"monthly": None}, policy=patient),
+    ]
+    simulator, ran = fresh(catalogue_of({"raw": first}, jobs))
+    keys = ("2024-10-30", "2024-10-31", "2024-11-01", "2024-11-02")
+    request = BackfillRequest("clean", keys=keys, policy=BackfillPolicy(concurrency=1))
+    backfill = simulator.backfills.create(request)
+    drive(simulator, 2 * HOUR, Steady({"clean": 600, "monthly": 600, "total": 60}))
+    assert backfill.status is BackfillStatus.FINISHED
+    queued = [(run.slug, (run.queued_at - backfill.requested_at) / timedelta(minutes=1)) for run in ran.runs]
+    assert [one for one in queued if one[0] != "clean"] == [("monthly", 20), ("monthly", 40), ("total", 50)]
+    assert not any(run.mixed for run in ran.runs)

@@ -267,14 +267,15 @@ def _next_quiet(policy: Policy, cause: Cause, now: datetime) -> Window | None:
 
 
 def urgency_of(policy: Policy, state: State, cause: Cause) -> int:
-    """Return the priority of a cause among all causes. What stems only from backfills is in their class."""
+    """Return the priority of a cause among all causes. What stems only from active backfills is in their class."""
     if cause.demand is not None:
         return cause.demand.urgency
     pending = [one.pending for one in triggers(policy, state) if one.pending is not None]
-    stems = [state.backfills.get(one.origin) if one.origin else None for one in pending] if state.backfills else []
-    if cause.base is not Reason.UPSTREAM_UPDATE or not stems:
+    active = {at: one.priority for at, one in state.backfills.items() if not one.ended}
+    stems = [active.get(one.origin, policy.priority) if one.origin else policy.priority for one in pending]
+    if cause.base is not Reason.UPSTREAM_UPDATE or not active:
         return policy.priority
-    return max(policy.priority, min(one.priority if one else policy.priority for one in stems))
+    return max(policy.priority, min(stems, default=policy.priority))
 
 
 def reads_mix(state: State) -> bool:

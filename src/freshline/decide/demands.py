@@ -73,9 +73,12 @@ def ended(policy: Policy, state: State) -> Iterator[tuple[str, PartitionState]]:
 
 
 def progresses(state: State, origin: datetime | None, now: datetime, wait: timedelta) -> bool:
-    """Return whether an active backfill was requested at `origin`, and one of its partitions ended lately."""
-    active = state.backfills.get(origin) if origin is not None else None
-    return active is not None and now - active.progressed_at < wait
+    """Return whether a backfill was requested at `origin`, and one of its partitions ended lately.
+
+    What it changed last is still computed when it has ended.
+    """
+    recent = state.backfills.get(origin) if origin is not None else None
+    return recent is not None and now < recent.extends_until(wait)
 
 
 def _may_run(policy: Policy, state: State, demand: Demand, now: datetime) -> bool:

@@ -19,6 +19,10 @@ BACKFILL_CLASS = 100_000_000
 """What is added to the priority of backfill runs: runs of other kinds are always more urgent."""
 
 
+REMEMBERED = timedelta(hours=24)
+"""How long after its end a backfill may extend waits for what it changed last (docs/semantics.md#R14.6)."""
+
+
 class BackfillStatus(StrEnum):
     """The states of a backfill. A proposed one waits for an approval, an active one starts runs."""
 

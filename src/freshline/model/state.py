@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from freshline.model.backfill import Demand
+from freshline.model.backfill import REMEMBERED, Demand
 from freshline.model.enums import ExpiryReason, OnRetire, RunStatus, TriggerType
 from freshline.model.json import Json
 from freshline.model.staleness import FloodCounts, Listed, Staleness
@@ -217,11 +217,19 @@ class Canceled:
     backfill_id: str | None = None  # of the backfill whose run it was
 
 
-class ActiveBackfill(NamedTuple):
-    """An active backfill: the priority of its runs, and when one of its partitions ended last, or when it began."""
+class RecentBackfill(NamedTuple):
+    """A backfill that is active, or ended lately: what it changed last may still be in motion.
+
+    `priority`: of its runs. `progressed_at`: when one of its partitions ended last, or when it began.
+    """
 
     priority: int
     progressed_at: datetime
+    ended: bool = False
+
+    def extends_until(self, wait: timedelta) -> datetime:
+        """Return until when waits of this length for what it changes do not end (docs/semantics.md#R14.6)."""
+        return self.progressed_at + (min(wait, REMEMBERED) if self.ended else wait)
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +295,7 @@ class State:
     came_at: datetime | None = None
     window_ends: datetime | None = None
     demands: tuple[Demand, ...] = ()
-    backfills: Mapping[datetime, ActiveBackfill] = field(default_factory=dict)
+    backfills: Mapping[datetime, RecentBackfill] = field(default_factory=dict)
     newest: bool = True
     flood: FloodCounts | None = None
     later: int = 0

@@ -15,6 +15,7 @@ from freshline.decide.motion import Moving
 from freshline.errors import ConflictError, NotFoundError, UsageError
 from freshline.model.backfill import (
     OPEN,
+    REMEMBERED,
     BackfillRequest,
     BackfillStatus,
     Demand,
@@ -23,7 +24,7 @@ from freshline.model.backfill import (
     Progress,
 )
 from freshline.model.enums import RunStatus
-from freshline.model.state import ActiveBackfill, reference, split_reference
+from freshline.model.state import RecentBackfill, reference, split_reference
 from freshline.partitions.selection import EVERYTHING, Selection
 from freshline.reading import existing
 from freshline.simulation.backfill_records import Backfill, Part
@@ -144,12 +145,16 @@ class Backfills:
         """Return whether a demand for the member is open."""
         return any(self._demands(one, number) for one in self.known.values())
 
-    def active(self) -> Mapping[datetime, ActiveBackfill]:
-        """Return the active backfills by their time, which is the origin of what they change."""
+    def recent(self) -> Mapping[datetime, RecentBackfill]:
+        """Return active backfills, and those that ended lately, by their time: the origin of what they change."""
+        since, partitioned = self._simulator.now - REMEMBERED, self._simulator.catalogue.graph.partitioned
         return {
-            one.requested_at: ActiveBackfill(one.urgency, one.progressed_at or one.requested_at)
+            one.requested_at: RecentBackfill(
+                one.urgency, one.progressed_at or one.requested_at, ended=one.ended_at is not None
+            )
             for one in self.known.values()
             if one.status is BackfillStatus.ACTIVE
+            or (partitioned and one.progressed_at and one.ended_at and one.ended_at > since)
         }
 
     def resting(self) -> Iterator[tuple[int, Selection, Moving]]:

@@ -197,7 +197,7 @@ def _ends_by_event(member: Member, state: State, decision: Decision) -> bool:
         return state.active is not None and state.active.status is RunStatus.RUNNING
     if decision.reason is Reason.WAITING_FOR_UPSTREAM:
         return not member.changes_with_time and (not state.backfills or bool(state.waited))
-    if state.demands or state.backfills:
+    if state.demands or any(not one.ended for one in state.backfills.values()):
         return False
     unending = decision.reason in ENDED_BY_EVENTS and decision.blocks_until is None and state.grace_ends is None
     return unending and (decision.reason is Reason.INPUT_MISSING or not member.changes_with_time)
@@ -210,14 +210,14 @@ def _wait_ends_at(decision: Decision) -> datetime | None:
 
 
 def _progress_ends_at(member: Member, state: State, decision: Decision, now: datetime) -> datetime | None:
-    """Return when an active backfill has not gone on for so long that a wait for it may end (docs/semantics.md#R14.6).
+    """Return when a backfill has not gone on for so long that a wait for it may end (docs/semantics.md#R14.6).
 
     The backfill may go on before then, but it ends no wait earlier.
     """
     if decision.reason is not Reason.WAITING_FOR_UPSTREAM:
         return None
     longest = milliseconds(member.policy.max_wait_ms)
-    ends = (one.progressed_at + longest for one in state.backfills.values())
+    ends = (one.extends_until(longest) for one in state.backfills.values())
     return min((at for at in ends if at > now), default=None)
 
 

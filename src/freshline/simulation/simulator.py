@@ -355,7 +355,7 @@ class Simulator:
         outputs = tuple([self.asset(one).output() for one in self.outputs(member)])
         found = workflow.state(member, outputs, self.active.get(member.id), known.evaluations if known else 0)
         if self.backfills.known:
-            found = replace(found, demands=self.backfills.demands(member), backfills=self.backfills.active())
+            found = replace(found, demands=self.backfills.demands(member), backfills=self.backfills.recent())
         waited = workflow.waited + (known.waited_until(self.now) if known else timedelta(0))
         found = replace(with_present(found, read), waited=waited, sources=self._sources(member))
         return self.floods.apply(member, found)

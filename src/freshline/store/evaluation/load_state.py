@@ -20,7 +20,6 @@ from freshline.model.moment import parsed
 from freshline.model.policy import Policy
 from freshline.model.staleness import Staleness
 from freshline.model.state import (
-    ActiveBackfill,
     ActiveRun,
     Canceled,
     Expiry,
@@ -30,6 +29,7 @@ from freshline.model.state import (
     Moved,
     Output,
     Pending,
+    RecentBackfill,
     State,
     Version,
     Window,
@@ -194,8 +194,8 @@ def fetch(
 
 def parse(row: Row, keys: Mapping[Key, int]) -> BatchState:
     """Turn a fetched row into records."""
-    active = {_at(at): ActiveBackfill(BACKFILL_CLASS + rank, _at(last)) for at, rank, last in row["backfills"] or ()}
-    loaded = [_loaded(data, keys, active) for data in row["states"] or ()]
+    known = {_at(at): RecentBackfill(BACKFILL_CLASS + rank, _at(last), end) for at, rank, last, end in row["backfills"]}
+    loaded = [_loaded(data, keys, known) for data in row["states"] or ()]
     resting = [[workflow_id, "", "backfill", *more] for workflow_id, _, *more in row["rests"] or ()]
     motion = _motion([*(row["motion"] or ()), *resting])
     return BatchState(row["epoch"], row["now"], motion, loaded, row["calm"])
@@ -239,11 +239,11 @@ def _motion(rows: Sequence[Sequence[Any]]) -> dict[int, Moving]:
     return motion
 
 
-def _loaded(data: Row, keys: Mapping[Key, int], active: Mapping[datetime, ActiveBackfill]) -> LoadedWorkflow:
+def _loaded(data: Row, keys: Mapping[Key, int], recent: Mapping[datetime, RecentBackfill]) -> LoadedWorkflow:
     decision = data["last_decision"]
     return LoadedWorkflow(
         policy=_policy(data["workflow_id"], data["version"], _Frozen(data["policy"])),
-        state=_state(data, keys[data["workflow_id"], data["partition_key"]], active),
+        state=_state(data, keys[data["workflow_id"], data["partition_key"]], recent),
         project=data["project"],
         code_hash=data["code_hash"],
         needs_spark=data["needs_spark"],
@@ -272,7 +272,7 @@ def _policy(_workflow_id: int, _version: int, policy: _Frozen) -> Policy:
     return Policy.from_json(policy.data)
 
 
-def _state(data: Row, evaluations: int, active: Mapping[datetime, ActiveBackfill]) -> State:
+def _state(data: Row, evaluations: int, recent: Mapping[datetime, RecentBackfill]) -> State:
     partition = data["partition"] or {}
     # The consumed versions describe every output. One that was made from others proves them wrong.
     proven = not any(output["behind"] for output in data["outputs"])
@@ -302,7 +302,7 @@ def _state(data: Row, evaluations: int, active: Mapping[datetime, ActiveBackfill
         waited=timedelta(milliseconds=partition.get("waited_ms", 0) + data["waited_ms"]),
         sources={one: Moved(now, before) for one, (now, before) in (data["sources"] or {}).items()},
         demands=tuple(_demand(one) for one in data["demands"] or ()),
-        backfills=active,
+        backfills=recent,
         declined=declined,
     )
 

@@ -481,9 +481,15 @@ SELECT (SELECT epoch FROM installation) AS epoch,
        -- Notes that are being expanded: the last partition that was noted, or NULL if all of them are noted again.
        (SELECT json_agg(json_build_array(n.workflow_id, CASE WHEN n.again_at IS NULL THEN n.expanded_to END))
           FROM considerations n WHERE n.expanded_to IS NOT NULL AND %(mapped)s) AS expanding,
-       -- Active backfills by their time, which is the origin of what they change.
-       (SELECT json_agg(json_build_array(f.requested_at, f.priority, coalesce(f.progressed_at, f.requested_at)))
-          FROM backfills f WHERE f.ended_at IS NULL AND f.status = 'active') AS backfills,
+       -- Active backfills, and those that ended lately, by their time, which is the origin of what they change.
+       (SELECT coalesce(json_agg(json_build_array(
+                   f.requested_at, f.priority, coalesce(f.progressed_at, f.requested_at), f.ended)), '[]')
+          FROM (SELECT requested_at, priority, progressed_at, false AS ended FROM backfills
+                 WHERE ended_at IS NULL AND status = 'active'
+                UNION ALL -- what they changed last may still be computed
+                (SELECT requested_at, priority, progressed_at, true FROM backfills
+                  WHERE %(mapped)s AND ended_at > (SELECT now FROM moment) - interval '24 h' AND progressed_at IS NOT NULL
+                  ORDER BY ended_at DESC LIMIT 1000)) f) AS backfills,
        -- Partitions of backfills whose turn has not come: they are in motion, and those of a paused one cannot run.
        (SELECT json_agg(json_build_array(
                    q.workflow_id, q.rest, CASE WHEN f.not_before > (SELECT now FROM moment) THEN f.not_before END, f.status <> 'active', f.requested_at))
