@@ -246,6 +246,19 @@ def test_the_late_data_and_the_backfill_on_the_page(freshline: Freshline, sales:
     assert "40 runs of 40 partitions" in shown
 
 
+def test_what_waits_for_an_approval_is_said(freshline: Freshline, sales: Path) -> None:
+    """Three late days are more than the limit: they stay held, and the output says that nothing approves them."""
+    calm = freshline("simulate", "--load", str(sales), "--since", "7d")
+    file = freshline.project / "workflows" / "sales.daily.yaml"
+    limit = "onUpstreamUpdate: true, partitions: { limit: 1 }"
+    file.write_text(file.read_text().replace("onUpstreamUpdate: true", limit))
+    late = "- { asset: orders.raw, at: 1d, keys: [2025-12-01T05, 2025-12-02T05, 2025-12-03T05] }"
+    sales.write_text(f"reports:\n  {late}\n")
+    held = freshline("simulate", "--load", str(sales), "--since", "2d")
+    said = "a simulation approves nothing"
+    assert (said in calm.stdout + calm.stderr, said in held.stdout + held.stderr) == (False, True)
+
+
 def test_a_policy_with_partitions_is_compared(freshline: Freshline, sales: Path, tmp_path: Path) -> None:
     """Both projects are played with the same partitions."""
     other = tmp_path / "other"

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from freshline.simulation.simulate import Result
 
 MOST_ASSETS = 20
+HELD = "held partitions wait for an approval (`freshline backfill approve`); a simulation approves nothing"
 # A synthetic week is always the same week.
 MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
 
@@ -149,7 +150,8 @@ def _show(chosen: Scenario, results: dict[str, Result], slots: int) -> None:
         title = f"lag of the {which} (p50 / p95 / max)"
         output.show("", Table.of(["ASSET", *columns[1:3]], rows, title=title))
     refused = [note for result in results.values() for note in result.refused]
-    for note in dict.fromkeys([*chosen.notes, *refused]):
+    held = [HELD] if any(result.held_partitions for result in results.values()) else []
+    for note in dict.fromkeys([*chosen.notes, *refused, *held]):
         output.message(note)
 
 
