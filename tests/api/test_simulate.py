@@ -46,6 +46,14 @@ def test_a_changed_policy_is_compared(api: Api) -> None:
     found = play(api, workflows={"b": {"minInterval": "1h", "maxAge": None, "quietHours": []}})
     assert found["after"]["runs"] < found["before"]["runs"]
     assert found["after"]["lagSeconds"]["max"] > found["before"]["lagSeconds"]["max"]
+    for one in (found["before"], found["after"]):
+        series = one["series"]
+        assert series["bucketSeconds"] == 120  # of two hours
+        assert len(series["runs"]) == len(series["slotHours"]) == len(series["lagSeconds"]) == 60
+        assert sum(series["runs"]) == one["runs"]
+        assert max(lag["max"] for lag in series["lagSeconds"] if lag) == one["lagSeconds"]["max"]
+    lags = [[lag is None for lag in found[side]["series"]["lagSeconds"]] for side in ("before", "after")]
+    assert lags[0] == lags[1]  # the same changes, where they happened
     assert found["workflows"][0]["slug"] == "b"
     assert found["workflows"][0]["changed"] is True
     assert found["workflows"][0]["after"]["runs"] == 3

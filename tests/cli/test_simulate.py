@@ -55,6 +55,17 @@ def test_a_regular_load_is_counted_exactly(freshline: Freshline, load: Path) -> 
     assert current["workflows"] == {"make-clean": {"runs": 143}, "make-daily": {"runs": 143}}
 
 
+def test_the_same_is_told_over_time(freshline: Freshline, load: Path) -> None:
+    """A day in quarters of an hour: three reports in two of them, each with two runs, one or two minutes late."""
+    current = freshline.json("simulate", "--load", str(load), "--since", "1d")["current"]
+    series = current["series"]
+    assert series["bucketSeconds"] == 900
+    assert series["runs"] == [2] + [2, 4] * 47 + [2]
+    assert sum(series["runs"]) == current["runs"]
+    assert sum(series["slotHours"]) == pytest.approx(current["slotHours"], abs=0.01)
+    assert [(one["p95"], one["max"]) for one in series["lagSeconds"]] == [(120, 120)] * 96
+
+
 def test_what_has_not_arrived_at_the_end_counts(freshline: Freshline, load: Path, tmp_path: Path) -> None:
     """A policy that never runs is not the fastest one: its changes have the lag until the end."""
     patient = tmp_path / "patient"
@@ -67,6 +78,8 @@ def test_what_has_not_arrived_at_the_end_counts(freshline: Freshline, load: Path
     day = answer["proposed"]["assets"]["shop.daily"]["lagSeconds"]
     assert day["max"] == pytest.approx(86_400 - 600)
     assert answer["proposed"]["lagSeconds"]["max"] > answer["current"]["lagSeconds"]["max"]
+    late = [one["max"] for one in answer["proposed"]["series"]["lagSeconds"]]
+    assert (late[0], late[48]) == (86_400 - 600, 86_400 / 2)  # where the changes happened, and not all at the end
     assert "pending at the end" in freshline(*words).stdout
 
 
@@ -241,6 +254,9 @@ def test_the_late_data_and_the_backfill_on_the_page(freshline: Freshline, sales:
     assert workflows["sales-monthly"]["partitions"] == 3
     assert answer["current"]["heldPartitions"] == 0
     assert answer["current"]["assets"]["sales.daily"]["lagSeconds"]["p50"] == 600
+    series = answer["current"]["series"]
+    assert sum(series["runs"]) == answer["current"]["runs"]
+    assert max(one["max"] for one in series["lagSeconds"] if one) == answer["current"]["lagSeconds"]["max"]
     shown = freshline("simulate", "--load", str(sales), "--since", "7d").stdout
     assert "held partitions" in shown
     assert "40 runs of 40 partitions" in shown

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
-from typing import cast
 
 from fastapi import APIRouter
 
@@ -21,7 +20,6 @@ from freshline.duration import milliseconds
 from freshline.errors import DefinitionErrors
 from freshline.model.documents.simulation import (
     ComparedWorkflow,
-    Percentiles,
     Simulation,
     SimulationNumbers,
     SimulationResult,
@@ -160,12 +158,9 @@ def _result(result: Result) -> SimulationResult:
         "breaches": result.breaches,
         "holds": result.holds,
         "heldPartitions": result.held_partitions,
-        "lagSeconds": _percentiles(result.lag),
+        "lagSeconds": result.lag,
+        "series": result.series,
     }
-
-
-def _percentiles(lag: Mapping[str, float] | None) -> Percentiles | None:
-    return cast("Percentiles", {name: round(value, 3) for name, value in lag.items()}) if lag else None
 
 
 def _numbers(catalogue: Catalogue, slug: str, result: Result) -> SimulationNumbers:
@@ -174,7 +169,7 @@ def _numbers(catalogue: Catalogue, slug: str, result: Result) -> SimulationNumbe
         "runs": result.runs_by_workflow.get(slug, 0),
         "partitions": result.partitions_by_workflow.get(slug),
         "runSeconds": round(result.seconds_by_workflow.get(slug, 0), 3),
-        "lagSeconds": _percentiles(max(lags, key=lambda lag: lag["p95"], default=None)),
+        "lagSeconds": max(lags, key=lambda lag: lag["p95"], default=None),
     }
 
 

@@ -12,6 +12,7 @@ from freshline.simulation.catalogue import Catalogue, Member
 from freshline.simulation.observer import Observer
 from freshline.simulation.partition_lags import PartitionLags, plain_assets
 from freshline.simulation.records import Asset, Run
+from freshline.simulation.series import Series
 from freshline.simulation.simulator import Simulator
 
 # For each source, the number of its changes that are in an asset.
@@ -27,7 +28,8 @@ class Metrics(Observer):
     `PartitionLags` has the lags of assets with partitions and of those below them.
     """
 
-    def __init__(self, catalogue: Catalogue) -> None:
+    def __init__(self, catalogue: Catalogue, series: Series) -> None:
+        self.series = series
         self.runs: Counter[str] = Counter()
         self.statuses: Counter[str] = Counter()
         self.mixed = 0
@@ -60,13 +62,10 @@ class Metrics(Observer):
         for asset_id in above.keys() - self._times.keys():
             known = self._stems.get(asset_id, {})
             for source in above[asset_id]:
-                late = [now - time for time in self._times[source][known.get(source, 0) :]]
-                self.lags[asset_id].extend(late)
-                self.pending += len(late)
+                self.pending += self._arrived(asset_id, self._times[source][known.get(source, 0) :], now)
         for asset_id, lag in self._partition_lags.pending(simulator) if self._partition_lags else ():
             if asset_id not in self._plain:
-                self.lags[asset_id].append(lag)
-                self.pending += 1
+                self.pending += self._arrived(asset_id, [now - lag], now)
 
     def decided(self, simulator: Simulator, member: Member, decision: Decision, run: Run | None) -> None:  # noqa: ARG002
         """Count holds. Consecutive holds for the same reason count once."""
@@ -95,7 +94,7 @@ class Metrics(Observer):
         for source, count in stems.items():
             before = known.get(source, 0)
             if count > before:
-                self.lags[asset.id].extend([now - time for time in self._times[source][before:count]])
+                self._arrived(asset.id, self._times[source][before:count], now)
         self._stems[asset.id] = _latest(known, stems)
         if not changed:
             self._pass_on(simulator, asset.id)
@@ -109,7 +108,14 @@ class Metrics(Observer):
             return
         lag = lags.published(simulator, asset, run, changed=changed)
         if lag is not None and asset.asset_id not in self._plain:
-            self.lags[asset.asset_id].append(lag)
+            now = simulator.now.timestamp()
+            self._arrived(asset.asset_id, [now - lag], now)
+
+    def _arrived(self, asset_id: str, times: Sequence[float], now: float) -> int:
+        """Add the lags of changes that happened at these times; return how many there are."""
+        self.lags[asset_id].extend([now - time for time in times])
+        self.series.arrived(times, now)
+        return len(times)
 
     def ended(self, simulator: Simulator, run: Run) -> None:  # noqa: ARG002 - the run has all facts
         """Count the run, and its slot time from start to end."""
@@ -121,6 +127,7 @@ class Metrics(Observer):
                 self.partitions[run.slug].add(run.partition_key)
             self.mixed += run.mixed
             self.seconds[run.slug] += (run.finished_at - run.started_at).total_seconds()
+            self.series.ran(run.started_at, run.finished_at)
 
     def overdue(self, simulator: Simulator, asset: Asset) -> None:  # noqa: ARG002 - the asset has all facts
         """Count one breach per incident."""
@@ -143,13 +150,6 @@ class Metrics(Observer):
                     if latest != known:
                         self._stems[output] = latest
                         frontier.append(output)
-
-
-def percentiles(lags: Sequence[float]) -> dict[str, float]:
-    """Return p50, p95 and max in seconds, by nearest rank."""
-    found = sorted(lags)
-    last = len(found) - 1
-    return {"p50": found[round(last * 0.5)], "p95": found[round(last * 0.95)], "max": found[last]}
 
 
 def failed(metrics: Metrics) -> int:

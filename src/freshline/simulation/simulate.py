@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
 
+from freshline.model.documents.simulation import Percentiles, SimulationSeries
 from freshline.model.json import Json
 from freshline.simulation.beginning import Data
 from freshline.simulation.catalogue import Catalogue
 from freshline.simulation.driver import Demanded, Driver, Jobs, Report
-from freshline.simulation.metrics import Metrics, failed, percentiles
+from freshline.simulation.metrics import Metrics, failed
+from freshline.simulation.series import Series, percentiles
 from freshline.simulation.simulator import Simulator
 
 
@@ -31,13 +33,14 @@ class Result:
     slot_hours: float
     breaches: int
     holds: dict[str, int]
-    lag: dict[str, float] | None
-    lag_by_asset: dict[str, dict[str, float]]
+    lag: Percentiles | None
+    lag_by_asset: dict[str, Percentiles]
     runs_by_workflow: dict[str, int]
     breaches_by_asset: dict[str, int]
     seconds_by_workflow: dict[str, float]
     partitions_by_workflow: dict[str, int]
     held_partitions: int | None
+    series: SimulationSeries
     refused: tuple[str, ...]
 
     def as_json(self) -> Json:
@@ -53,6 +56,7 @@ class Result:
             "holds": self.holds,
             **({} if self.held_partitions is None else {"heldPartitions": self.held_partitions}),
             "lagSeconds": self.lag,
+            "series": self.series,
             "assets": {
                 one: {"lagSeconds": self.lag_by_asset.get(one), "breaches": self.breaches_by_asset.get(one, 0)}
                 for one in sorted({*self.lag_by_asset, *self.breaches_by_asset})
@@ -81,7 +85,7 @@ def simulate(
     All assets are fresh at the start; of the sources in `data`, only these partitions. Reports of assets that are not
     sources, and of partitions that are not defined, are ignored.
     """
-    metrics = Metrics(catalogue)
+    metrics = Metrics(catalogue, Series(start, end))
     simulator = Simulator(catalogue, start, observer=metrics)
     simulator.start(fresh=True, data=data)
     driver = Driver(
@@ -125,5 +129,6 @@ def _result(metrics: Metrics, simulator: Simulator, refused: list[str]) -> Resul
         seconds_by_workflow=dict(metrics.seconds),
         partitions_by_workflow={one.slug: len(metrics.partitions[one.slug]) for one in divided},
         held_partitions=len(simulator.floods.proposed()) if catalogue.graph.partitioned else None,
+        series=metrics.series.document(),
         refused=tuple(refused),
     )

@@ -33,6 +33,15 @@ class Percentiles(ResponseBody):
     max: float
 
 
+class SimulationSeries(ResponseBody):
+    """What happened in each bucket of the time, the oldest first."""
+
+    bucket_seconds: int
+    runs: list[int]
+    slot_hours: list[float]
+    lag_seconds: list[Percentiles | None]
+
+
 class SimulationResult(ResponseBody):
     """What happened under one policy."""
 
@@ -46,6 +55,7 @@ class SimulationResult(ResponseBody):
     holds: dict[str, int]
     held_partitions: int | None
     lag_seconds: Percentiles | None
+    series: SimulationSeries
 
 
 class SimulationNumbers(ResponseBody):

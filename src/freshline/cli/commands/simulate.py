@@ -19,6 +19,7 @@ from freshline.model.json import Json
 from freshline.plural import counted
 
 if TYPE_CHECKING:
+    from freshline.model.documents.simulation import Percentiles
     from freshline.simulation.recorded import Scenario
     from freshline.simulation.simulate import Result
 
@@ -120,7 +121,7 @@ def summary(results: dict[str, Result]) -> list[tuple[str, Any, Any]]:
 
 
 def _figures(result: Result) -> list[tuple[str, Any]]:
-    lag = result.lag or {}
+    lag = result.lag
     return [
         ("runs", result.runs),
         ("failed", result.failed),
@@ -128,9 +129,9 @@ def _figures(result: Result) -> list[tuple[str, Any]]:
         ("runs avoided", result.runs_avoided),
         ("slot hours", result.slot_hours),
         ("pending at the end", result.pending),
-        ("lag p50", lag.get("p50")),
-        ("lag p95", lag.get("p95")),
-        ("lag max", lag.get("max")),
+        ("lag p50", lag and lag["p50"]),
+        ("lag p95", lag and lag["p95"]),
+        ("lag max", lag and lag["max"]),
         ("maxAge breaches", result.breaches),
         *([] if result.held_partitions is None else [("held partitions", result.held_partitions)]),
         *((f"held: {reason}", count) for reason, count in sorted(result.holds.items())),
@@ -190,5 +191,5 @@ def _slowest(results: dict[str, Result]) -> list[list[str]]:
     return [[one, *(_lag(lags.get(one)) for lags in found)] for one in chosen]
 
 
-def _lag(lag: dict[str, float] | None) -> str:
-    return " / ".join(duration(lag[name]) for name in ("p50", "p95", "max")) if lag else "-"
+def _lag(lag: Percentiles | None) -> str:
+    return " / ".join(duration(one) for one in (lag["p50"], lag["p95"], lag["max"])) if lag else "-"

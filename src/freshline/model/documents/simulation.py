@@ -13,6 +13,18 @@ class Percentiles(TypedDict):
     max: float
 
 
+class SimulationSeries(TypedDict):
+    """What happened in each bucket of the time, the oldest first; there are at most 100.
+
+    `runs`: that started in it. `slotHours`: of the runs in it. `lagSeconds`: of the changes that happened in it.
+    """
+
+    bucketSeconds: int
+    runs: list[int]
+    slotHours: list[float]
+    lagSeconds: list[Percentiles | None]
+
+
 class SimulationResult(TypedDict):
     """What happened under one policy. `heldPartitions`: None if nothing has partitions."""
 
@@ -26,6 +38,7 @@ class SimulationResult(TypedDict):
     holds: dict[str, int]
     heldPartitions: int | None
     lagSeconds: Percentiles | None
+    series: SimulationSeries
 
 
 class SimulationNumbers(TypedDict):
