@@ -504,6 +504,7 @@ export interface Watch {
   summary: string | null
   reported: number
   reportedAt: string | null
+  reportedPartitions: string[]
   conflicts: { subject: string; message: string }[]
   failures: number
   failingSince: string | null
@@ -756,6 +757,20 @@ export interface Rows {
   cut: boolean
 }
 
+export interface Percentiles {
+  p50: number
+  p95: number
+  max: number
+}
+
+/** What happened in each bucket of the time, the oldest first. A lag is where its change happened. */
+export interface SimulationSeries {
+  bucketSeconds: number
+  runs: number[]
+  slotHours: number[]
+  lagSeconds: (Percentiles | null)[]
+}
+
 export interface SimulationResult {
   runs: number
   failed: number
@@ -765,13 +780,16 @@ export interface SimulationResult {
   slotHours: number
   breaches: number
   holds: Record<string, number>
-  lagSeconds: { p50: number; p95: number; max: number } | null
+  heldPartitions: number | null
+  lagSeconds: Percentiles | null
+  series: SimulationSeries
 }
 
 export interface SimulationNumbers {
   runs: number
+  partitions: number | null
   runSeconds: number
-  lagSeconds: { p50: number; p95: number; max: number } | null
+  lagSeconds: Percentiles | null
 }
 
 export interface Simulation {

@@ -3,7 +3,7 @@ import { act } from 'preact/test-utils'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { bytes } from '../src/format'
 import { Chart } from '../src/parts/chart'
-import { clocks, drawable, heightOf, lastKnown, reading, ROWS, size, spanOf, summary, TIME, type Series } from '../src/parts/chart-figures'
+import { clocks, drawable, heightOf, intervalAt, lastKnown, reading, ROWS, size, spanOf, summary, TIME, type Series } from '../src/parts/chart-figures'
 import type { Figures, Setup } from '../src/parts/chart-plot'
 import { dark } from '../src/theme'
 import { chartsOf, type Moment } from '../src/views/asset/timeline'
@@ -39,6 +39,11 @@ describe('the ranges of a chart', () => {
     expect(heightOf([line(0, 0)])).toEqual([0, 1])
     expect(heightOf([line(null)])).toEqual([0, 1])
     expect(heightOf([line(10, null), crosses(null, 100)])[1]).toBeCloseTo(115)
+  })
+
+  it('end where the last interval ends; each time belongs to one', () => {
+    expect(spanOf([minute(1), minute(3)], minute(5))).toEqual([minute(1), minute(5)])
+    expect([0, 1, 2.9, 3, 5].map((at) => intervalAt([minute(1), minute(3)], minute(at)))).toEqual([0, 0, 0, 1, 1])
   })
 
   it('put one time in the middle', () => {

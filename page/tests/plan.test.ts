@@ -1,8 +1,11 @@
 import { describe, expect, it } from 'vitest'
 import type { Plan, PlannedHold, PlannedRun, Simulation, SimulationResult } from '../src/types'
 import { FIELDS, changesOf, parseQuiet, question } from '../src/views/plan/fields'
-import { change, figures, holds, ordered, verdict } from '../src/views/plan/figures'
+import { reading } from '../src/parts/chart-figures'
+import { change, figures, holds, ordered, partitionsText, verdict } from '../src/views/plan/figures'
 import { course, labelled, planSentence, positions } from '../src/views/plan/moments'
+import { chartsOf, timesOf } from '../src/views/plan/over-time'
+import { partitionFacts, partitioningText } from '../src/views/workflow/partitioning'
 import { facts, policyOf } from '../src/views/workflow/policy'
 import { parseParameters } from '../src/views/workflow/steps'
 import { exact, toYaml } from '../src/views/workflow/yaml'
@@ -46,6 +49,7 @@ describe('a plan', () => {
   it('is one sentence', () => {
     expect(planSentence(plan)).toBe('If a changed now, 3 runs of 3 workflows would follow, 2 of them later; 2 workflows are held.')
     expect(planSentence({ ...plan, runs: [], held: [] })).toBe('No workflow reads a, so nothing would run.')
+    expect(planSentence(plan, '2026-01-04')).toContain('If a@2026-01-04 changed now')
   })
 })
 
@@ -84,9 +88,10 @@ describe('a question', () => {
 })
 
 describe('an answer', () => {
+  const series = { bucketSeconds: 7200, runs: [6, 4], slotHours: [1.5, 0.5], lagSeconds: [{ p50: 60, p95: 120, max: 600 }, null] }
   const result = (more: Partial<SimulationResult>): SimulationResult =>
-    ({ runs: 10, failed: 0, mixed: 0, avoided: 0, pending: 0, slotHours: 2, breaches: 0, holds: {}, lagSeconds: { p50: 60, p95: 120, max: 600 }, ...more })
-  const numbers = (runs: number) => ({ runs, runSeconds: runs, lagSeconds: null })
+    ({ heldPartitions: null, series, runs: 10, failed: 0, mixed: 0, avoided: 0, pending: 0, slotHours: 2, breaches: 0, holds: {}, lagSeconds: { p50: 60, p95: 120, max: 600 }, ...more })
+  const numbers = (runs: number, partitions: number | null = null) => ({ runs, partitions, runSeconds: runs, lagSeconds: null })
   const answer: Simulation = {
     start: '', end: '', seed: 0, slots: 4, reports: 5, notes: [], yaml: {},
     before: result({ holds: { paused: 1, debouncing: 3 } }), after: result({ runs: 4, slotHours: 0.8, breaches: 2, holds: { debouncing: 5 } }),
@@ -108,6 +113,31 @@ describe('an answer', () => {
     const shown = figures(answer.before, answer.after)
     expect(shown.map((one) => one.name)).toEqual(['runs', 'slot hours', 'lag, median', 'lag, p95', 'lag, largest', 'broken promises'])
     expect(shown.map(change)).toEqual(['−6 (−60%)', '−1.2 (−60%)', 'the same', 'the same', 'the same', '+2'])
+  })
+
+  it('says of how many partitions runs were, and how many are held', () => {
+    expect([partitionsText(16, 12), partitionsText(16, 16), partitionsText(1, null), partitionsText(null, null), partitionsText(0, 0)])
+      .toEqual(['of 12 instead of 16 partitions', 'of 16 partitions', 'of 1 partition', '', ''])
+    const held = figures(result({ heldPartitions: 3 }), result({ heldPartitions: 0 })).find((one) => one.name === 'held partitions')!
+    expect([held.before, held.after, change(held)]).toEqual([3, 0, '−3 (−100%)'])
+    expect(figures(result({}), result({})).some((one) => one.name === 'held partitions')).toBe(false)
+  })
+
+  it('has charts over the time, each with both policies', () => {
+    const changed = { ...series, runs: [1, 3], lagSeconds: [null, { p50: 1, p95: 2, max: 3 }] }
+    const played = { ...answer, start: '2026-01-05T00:00:00Z', end: '2026-01-05T03:00:00Z', after: result({ series: changed }) }
+    const hour = 3_600_000
+    expect(timesOf(played)).toEqual({ times: [0, 2 * hour].map((one) => Date.UTC(2026, 0, 5) + one), until: Date.UTC(2026, 0, 5, 3) })
+    const charts = chartsOf(played)
+    expect(charts.map((one) => [one.label, ...one.series.map((side) => side.values)])).toEqual([
+      ['Runs', [6, 4], [1, 3]],
+      ['Time of runs', [1.5 * hour, 0.5 * hour], [1.5 * hour, 0.5 * hour]],
+      ['Lag, median', [60_000, null], [null, 1000]],
+      ['Lag, p95', [120_000, null], [null, 2000]],
+    ])
+    expect(reading(charts[0]!.series, charts[0]!.unit, 1)).toBe('4 runs as applied and 3 runs with the change')
+    expect(reading(charts[3]!.series, charts[3]!.unit, 1)).toBe('2s with the change')
+    expect(chartsOf({ ...played, after: null }).every((one) => one.series.length === 1)).toBe(true)
   })
 
   it('shows changed workflows first, then the largest differences', () => {
@@ -135,6 +165,29 @@ describe('a policy', () => {
 
   it('says that a workflow without blocks runs only on request', () => {
     expect(facts(policyOf({ steps: [{ produces: [{ assetId: 'a' }] }] }), {})[0]?.[1]).toContain('no autoMaterialize block')
+  })
+})
+
+describe('partitions', () => {
+  it('are a sentence for each kind', () => {
+    const day = { time: 'day', start: '2025-12-01', end: '2026-02-01', timezone: 'Europe/Berlin', open: true }
+    expect(partitioningText(day)).toBe('one for each day since 2025-12-01 until 2026-02-01 (Europe/Berlin), the running one too')
+    expect(partitioningText({ time: 'hour', start: '2025-12-01', timezone: 'UTC' })).toBe('one for each hour since 2025-12-01')
+    expect(partitioningText({ keys: ['a', 'b', 'c', 'd', 'e', 'f'] })).toBe('6 keys: a, b, c, d, e and 1 more')
+    expect([partitioningText({ dynamic: { limit: 1000 } }), partitioningText({ dynamic: {} })]).toEqual(['keys that appear, at most 1,000', 'keys that appear'])
+    expect(partitioningText({ dimensions: { day: { time: 'day', start: '2025-12-01' }, region: { keys: ['eu'] } } }))
+      .toBe('day: one for each day since 2025-12-01; region: 1 key: eu')
+  })
+
+  it('are lines of a policy, if there are some', () => {
+    const definition = (more: object) => ({ steps: [{ produces: [{ assetId: 'a', partitioning: { time: 'day', start: '2025-12-01' }, ...more }] }] })
+    expect(partitionFacts({ steps: [{ produces: [{ assetId: 'a' }] }] })).toEqual([])
+    expect(partitionFacts(definition({ autoMaterialize: { onUpstreamUpdate: true } })).at(-1))
+      .toEqual(['old partitions', 'up to 100 in 24 hours run without an approval; more are proposed as a backfill', true])
+    const told = partitionFacts(definition({ retainMs: 864e5, frozenAfterMs: 36e5, autoMaterialize: { partitions: { limit: 3, beyond: 'ignore' } } }))
+    expect(told.map(([name]) => name)).toEqual(['partitions', 'old partitions', 'frozen', 'retained'])
+    expect(told[1]).toEqual(['old partitions', 'up to 3 in 24 hours run without an approval; more are ignored', false])
+    expect(told[3]![1]).toBe('removed 1d after the end of their window')
   })
 })
 

@@ -20,11 +20,13 @@ from freshline.definitions.steps import produced
 from freshline.model.alerts import AlertKind, AlertPolicy, AlertRule, AlertTarget
 from freshline.model.backfill import BackfillPolicy, BackfillRequest, Only
 from freshline.model.run import ClaimedRun, StagedOutput
+from freshline.model.watch import Found, Look
 from freshline.services.alert_evaluator import AlertEvaluator
 from freshline.services.event_sequencer import EventSequencer
 from freshline.storage import layout
 from freshline.store.db.ids import new_id
 from freshline.store.operations.audit import Actor, acting
+from freshline.store.watches.watches import Looked
 from freshline.store.webhooks.subscriptions import Webhook
 from tests.api.conftest import HOUR
 from tests.scenarios.test_partitions import divided
@@ -71,7 +73,7 @@ SOURCES = (
     "stock.raw",
     {"assetId": "landing.files", "mode": "append", "watch": {"files": "inbox/*.csv", "every": "30s"}},
     {"assetId": "partner.prices", "watch": {"http": "https://partner.example/prices.json", "every": "1m"}},
-    {"assetId": "sales.raw", "partitioning": DAYS},
+    {"assetId": "sales.raw", "partitioning": DAYS, "watch": {"files": "sales/{partitionKey}.csv", "every": "1m"}},
     {"assetId": "web.raw", "partitioning": DAYS},
 )
 
@@ -216,11 +218,23 @@ class _Builder:
         return self._execute("orders-clean", "reading orders", error=f"ValueError: no column {self._odd('order_id')}")
 
     def _sales(self) -> None:
-        """Produce some days; one of them fails."""
-        for key in KEYS[:16]:
+        """Produce some days, the last two of which a watcher finds; one of them fails."""
+        for key in KEYS[:14]:
             self.lab.report("sales.raw", "s1", partition_key=key)
+        self._look(KEYS[14:16])
         for at in range(16):
             self._execute("sales-daily", error="no rows" if at == 1 else None, minutes=0.02)
+
+    def _look(self, keys: tuple[str, ...]) -> None:
+        """Let the watcher of the partitioned source find these days."""
+        watches = self.lab.store.watches
+        for claimed in watches.claim(("files",), 10):
+            if claimed.asset_id != "sales.raw":
+                watches.release([claimed])
+                continue
+            found = tuple(Found(key, "s1", {"path": f"sales/{key}.csv"}, partition_key=key) for key in keys)
+            position = {"partitions": dict.fromkeys(keys, "s1"), "last": list(keys)}
+            watches.record(Looked(claimed, Look(found, position, "saw 16 partitions; 2 have a new version"), 12))
 
     def _demands(self) -> str:
         """Have a proposal, and a backfill that has begun."""

@@ -10,12 +10,13 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Browser, Locator, expect
+from playwright.sync_api import Browser, Locator, Route, expect
 
 from tests.page.conftest import Site
 from tests.page.harness import DARK_PHONE, PHONE, Browsing, Screen, shows_markup
 from tests.page.scene import MARKUP
 from tests.page.views import VIEWS, View
+from tests.waiting import wait_until
 
 MOST_CLICKS = 3
 MOST_SCRIPT = 200_000  # bytes of all scripts, compressed
@@ -92,6 +93,77 @@ def test_a_chart_is_drawn_and_says_its_values(tour: Screen, address: str) -> Non
     tour.page.mouse.move(0, 0)
     expect(heads).to_contain_text(["last"] * len(CHARTS[address]))
     tour.check()
+
+
+SIMULATION = "plan?tab=simulate&workflow=flights-report&since=24h&flights-report.minInterval=3h&play=1"
+PIXELS = """(canvas, name) => {
+  const probe = document.createElement('canvas').getContext('2d')
+  probe.fillStyle = getComputedStyle(document.documentElement).getPropertyValue(`--${name}`)
+  probe.fillRect(0, 0, 1, 1)
+  const wanted = probe.getImageData(0, 0, 1, 1).data
+  const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height)
+  let found = 0
+  for (let at = 0; at < data.length; at += 4) {
+    if ([0, 1, 2].every((part) => data[at + part] === wanted[part]) && data[at + 3] === 255) found += 1
+  }
+  return found
+}"""
+
+
+def test_a_simulation_is_drawn_over_time_with_both_policies(tour: Screen) -> None:
+    """Runs, their time and the lag: a line for each policy, and both values under the cursor."""
+    tour.go(SIMULATION)
+    tour.sees("Over time")
+    for label in ("Runs", "Time of runs", "Lag, median", "Lag, p95"):
+        name = re.compile(f"^{label}: .+ as applied, .+; .+ with the change, ")
+        canvas = tour.page.get_by_role("img", name=name).locator("canvas")
+        expect(canvas).to_be_visible()
+        assert canvas.evaluate(PIXELS, "accent") > 10  # also the lag, of two single intervals
+    head = tour.page.locator(".chart-head").first
+    expect(head).to_contain_text(re.compile("runs? as applied and .+ with the change"))
+    tour.page.locator(".u-over").first.hover()
+    expect(tour.page.locator(".chart-head")).to_contain_text(["from ", "from "])
+    tour.page.mouse.move(0, 0)
+    tour.check()
+
+
+def test_a_simulation_is_asked_by_its_address_and_not_by_editing_a_field(site: Site, browsing: Browsing) -> None:
+    """A link asks, also on the same view; an edited question keeps the last answer, and says so until it is asked."""
+    screen = site.screen(browsing)
+    screen.open("plan?tab=simulate&since=24h")
+    screen.sees("What a simulation says")
+    screen.go(SIMULATION)
+    screen.sees("With the change:", re.compile(", 4 slots"))
+    slots = screen.page.get_by_label("Slots")
+    slots.fill("2")
+    slots.blur()
+    screen.sees("The question has changed since this answer.", re.compile(", 4 slots"))
+    assert "play=" not in screen.view
+    screen.button("Replay").first.click()
+    screen.sees(re.compile(", 2 slots"))
+    expect(screen.page.get_by_text("The question has changed")).to_have_count(0)
+    assert "play=1" in screen.view
+
+
+def test_the_list_of_backfills_does_not_move_when_proposals_arrive(site: Site, browsing: Browsing) -> None:
+    """They are above it, so it is shown when they are known."""
+    screen = site.screen(browsing)
+    held: list[Route] = []
+
+    def hold(request: Route) -> None:
+        held.append(request)
+
+    screen.page.route(re.compile(r"/backfills\?.*status=proposed"), hold)
+    with screen.page.expect_response(re.compile(r"/backfills\?(?!.*status=)")):
+        screen.open("backfills")
+    expect(screen.page.locator(".skeleton")).to_be_visible()
+    expect(screen.page.get_by_role("heading", name="Requests")).to_have_count(0)
+    wait_until(lambda: screen.page.evaluate("true") and held)  # a call lets the browser tell of requests
+    held.pop(0).continue_()
+    screen.sees("1 proposal waits for an answer", "Requests", "6 partitions, if it is approved")
+    for one in held:
+        one.continue_()
+    screen.page.unroute_all(behavior="ignoreErrors")
 
 
 def test_a_view_without_figures_has_no_chart_and_loads_none(site: Site, browsing: Browsing) -> None:

@@ -8,6 +8,8 @@ export interface Series {
   readonly values: readonly (number | null)[]
   /** `steps`: a value holds until the next. `crosses`: single marks, for what went wrong. */
   readonly kind: 'line' | 'steps' | 'crosses'
+  /** Where two are compared: the one before is grey and dashed. A value is read with this label. */
+  readonly compared?: { readonly side: 'before' | 'after'; readonly label: string }
 }
 
 /** How a figure is written, and where its axis may have ticks. */
@@ -37,6 +39,7 @@ export const ROWS: Unit = {
   tick: (value) => compact.format(value),
   steps: decimal(1, 1e15),
 }
+export const RUNS: Unit = { ...ROWS, show: (value) => counted(value, 'run') }
 export const TIME: Unit = {
   show: duration,
   tick: (value) => (value === 0 ? '0' : duration(value)),
@@ -70,7 +73,9 @@ export function summary(label: string, series: readonly Series[], unit: Unit): s
 export function reading(series: readonly Series[], unit: Unit, index: number): string {
   const known = series.flatMap((one) => {
     const value = one.values[index]
-    return value === null || value === undefined ? [] : [one.kind === 'crosses' ? `${unit.show(value)}, ${one.name[0]}` : unit.show(value)]
+    if (value === null || value === undefined) return []
+    const label = one.compared === undefined ? '' : ` ${one.compared.label}`
+    return [one.kind === 'crosses' ? `${unit.show(value)}, ${one.name[0]}` : `${unit.show(value)}${label}`]
   })
   return list(known)
 }
@@ -86,9 +91,13 @@ export function heightOf(series: readonly Series[]): [number, number] {
   return [0, most === 0 ? 1 : most * 1.15]
 }
 
-/** Return the range of time; one time is in the middle. */
-export function spanOf(times: readonly number[]): [number, number] {
-  const [first, last] = [times[0] ?? 0, times.at(-1) ?? 0]
+/** Return the index of the interval that a time is in; the times are the starts of intervals. */
+export const intervalAt = (times: readonly number[], time: number): number =>
+  Math.max(0, times.findLastIndex((one) => one <= time))
+
+/** Return the range of time; one time is in the middle. `until`: the end of the interval that begins at the last time. */
+export function spanOf(times: readonly number[], until?: number): [number, number] {
+  const [first, last] = [times[0] ?? 0, until ?? times.at(-1) ?? 0]
   return first === last ? [first - MINUTE, last + MINUTE] : [first, last]
 }
 

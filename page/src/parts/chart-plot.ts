@@ -1,7 +1,7 @@
 import UPlot, { type AlignedData, type Options } from 'uplot'
 import 'uplot/dist/uPlot.min.css'
 import { look } from '../states'
-import { CLOCK, clocks, heightOf, RIGHT, SIDE, spanOf, type Series, type Unit } from './chart-figures'
+import { CLOCK, clocks, heightOf, intervalAt, RIGHT, SIDE, spanOf, type Series, type Unit } from './chart-figures'
 import { colourOf } from './heatmap-draw'
 
 /** What a plot is drawn from. */
@@ -9,6 +9,8 @@ export interface Figures {
   /** In milliseconds, ascending. */
   readonly times: readonly number[]
   readonly series: readonly Series[]
+  /** The times are the starts of intervals, and the last one ends here. */
+  readonly until?: number | undefined
 }
 
 /** How a plot is made; other figures can be put into it later. */
@@ -54,20 +56,29 @@ export function plot(target: HTMLElement, first: Figures, setup: Setup): Plot {
 }
 
 const heightWith = (setup: Setup): number => setup.height + (setup.clock ? CLOCK : 0)
-const dataOf = ({ times, series }: Figures): AlignedData => [[...times], ...series.map((one) => [...one.values])]
+/** The value of the last interval is repeated at its end, so that it is as wide as the others. */
+const dataOf = ({ times, series, until }: Figures): AlignedData => (until === undefined
+  ? [[...times], ...series.map((one) => [...one.values])]
+  : [[...times, until], ...series.map((one) => [...one.values, one.values.at(-1) ?? null])])
 
 function options(current: () => Figures, setup: Setup): Options {
   const { unit } = setup
   const quiet = (): string => colourOf('quiet')
   const line = (): string => colourOf('line')
+  const pointed = (drawn: UPlot): number | null => {
+    const { idx, left } = drawn.cursor
+    if (idx === null || idx === undefined) return null
+    const { times, until } = current()
+    return until === undefined || left === undefined ? idx : intervalAt(times, drawn.posToVal(left, 'x'))
+  }
   return {
     width: setup.width,
     height: heightWith(setup),
     ms: 1,
     padding: [6, RIGHT, setup.clock ? 0 : 6, 0],
     legend: { show: false },
-    cursor: { y: false, drag: { x: false, y: false }, points: { size: 9 }, sync: { key: setup.together, setSeries: false } },
-    scales: { x: { range: () => spanOf(current().times) }, y: { range: () => heightOf(current().series) } },
+    cursor: { y: false, drag: { x: false, y: false }, points: { size: 9, show: current().until === undefined }, sync: { key: setup.together, setSeries: false } },
+    scales: { x: { range: () => spanOf(current().times, current().until) }, y: { range: () => heightOf(current().series) } },
     axes: [
       {
         show: setup.clock, size: CLOCK, space: 90, font: FONT, stroke: quiet, grid: { show: false }, ticks: { stroke: line, width: 1, size: 4 }, gap: 4,
@@ -81,7 +92,7 @@ function options(current: () => Figures, setup: Setup): Options {
     series: [{}, ...current().series.map((one) => styleOf(one))],
     hooks: {
       draw: [(drawn) => drawCrosses(drawn, current().series)],
-      setCursor: [(drawn) => setup.onPoint(drawn.cursor.idx ?? null)],
+      setCursor: [(drawn) => setup.onPoint(pointed(drawn))],
     },
   }
 }
@@ -89,6 +100,17 @@ function options(current: () => Figures, setup: Setup): Options {
 function styleOf(one: Series): UPlot.Series {
   const accent = (): string => colourOf('accent')
   if (one.kind === 'crosses') return { stroke: () => colourOf('state-failing'), paths: () => null, points: { show: false } }
+  if (one.compared !== undefined) {
+    const before = one.compared.side === 'before'
+    return {
+      stroke: before ? () => colourOf('quiet') : accent,
+      width: 2,
+      ...(before ? { dash: [5, 3] } : {}),
+      // A gap begins where the interval before it ends, so that an interval between two gaps is seen.
+      paths: UPlot.paths.stepped!({ align: 1, alignGaps: 1 }),
+      points: { show: false },
+    }
+  }
   return {
     stroke: accent,
     width: 2,

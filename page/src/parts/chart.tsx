@@ -13,7 +13,7 @@ import './chart.css'
  * uPlot is loaded with the first chart. Where nothing is known, nothing is drawn. A table or list beside it has the
  * numbers; a screen reader hears the least, the most and the last.
  */
-export function Chart({ label, times, series, unit, height = 84, clock = true, together = label }: {
+export function Chart({ label, times, series, unit, height = 84, clock = true, together = label, until }: {
   label: string
   /** In milliseconds, ascending. */
   times: readonly number[]
@@ -25,17 +25,21 @@ export function Chart({ label, times, series, unit, height = 84, clock = true, t
   clock?: boolean
   /** Charts with the same name show the value at the same time. */
   together?: string
+  /** The times are the starts of intervals, and the last one ends here. */
+  until?: number | undefined
 }) {
-  return drawable(series) ? <Drawn {...{ label, times, series, unit, height, clock, together }} /> : null
+  return drawable(series) ? <Drawn {...{ label, times, series, unit, height, clock, together, until }} /> : null
 }
 
-function Drawn({ label, times, series, unit, height, clock, together }: Required<Parameters<typeof Chart>[0]>) {
+type Known = Required<Omit<Parameters<typeof Chart>[0], 'until'>> & { readonly until: number | undefined }
+
+function Drawn({ label, times, series, unit, height, clock, together, until }: Known) {
   const { box, width } = useWidth()
   const place = useRef<HTMLDivElement>(null)
   const made = useRef<Plot | null>(null)
   const point = useSignal<number | null>(null)
-  const latest = useRef({ times, series })
-  latest.current = { times, series }
+  const latest = useRef({ times, series, until })
+  latest.current = { times, series, until }
   const known = width > 0
   const shape = series.map((one) => one.kind).join()
 
@@ -55,7 +59,7 @@ function Drawn({ label, times, series, unit, height, clock, together }: Required
       made.current = null
     }
   }, [known, unit, height, clock, together, shape])
-  const content = JSON.stringify([times, series])
+  const content = JSON.stringify([times, series, until])
   useEffect(() => made.current?.put(latest.current), [content])
   useEffect(() => {
     if (width > 0) made.current?.resize(width)
@@ -69,7 +73,7 @@ function Drawn({ label, times, series, unit, height, clock, together }: Required
       <p class="chart-head">
         <span class="chart-name">{label}</span>
         <span class="chart-value number">{reading(series, unit, shown)}</span>
-        <span class="quiet">{pointed === null ? 'last' : 'at'} {local(new Date(times[shown]!).toISOString())}</span>
+        <span class="quiet">{pointed === null ? 'last' : until === undefined ? 'at' : 'from'} {local(new Date(times[shown]!).toISOString())}</span>
       </p>
       <div ref={box} class="chart-box" role="img" aria-label={summary(label, series, unit)} style={{ minHeight: `${height + (clock ? CLOCK : 0)}px` }}>
         <div ref={place} aria-hidden="true" />

@@ -52,7 +52,7 @@ function Shown({ found, reload }: { found: BackfillDetail; reload: () => void })
             {found.notBefore !== null && !ended ? <>; not before <Time at={found.notBefore} clock /></> : null}</p>
         </section>
       )}
-      {found.parts.map((part) => <Part key={part.workflowSlug} part={part} ended={ended} />)}
+      {found.parts.map((part) => <Part key={part.workflowSlug} part={part} note={found.status === 'proposed' ? counted(part.total, 'partition') : progressText(part, ended)} />)}
       <Failures found={found} />
       <Panel title="What was asked for"><Facts items={facts(found)} /></Panel>
       <Cli command={`freshline backfill show ${short(found.id)}${ended ? '' : ' --follow'}`} />
@@ -61,13 +61,13 @@ function Shown({ found, reload }: { found: BackfillDetail; reload: () => void })
 }
 
 /** The part of one workflow: counts, and the state of each partition. */
-function Part({ part, ended }: { part: BackfillPart; ended: boolean }) {
+function Part({ part, note }: { part: BackfillPart; note: string }) {
   const cells = useMemo(() => cellsOf(part.states, part), [JSON.stringify(part.states)])
   const selected = useSignal<Selected | null>(null)
   const index = selected.value?.[0] ?? null
   const key = index === null || index >= cells.total ? null : cells.keyOf(index)
   return (
-    <Panel title={<WorkflowLink slug={part.workflowSlug} />} note={progressText(part, ended)}>
+    <Panel title={<WorkflowLink slug={part.workflowSlug} />} note={note}>
       {cells.total === 0 ? <p class="quiet">It has no partitions.</p> : (
         <Heatmap cells={cells} label={`Partitions of ${part.workflowSlug}`} good="done" most={260} selected={selected.value}
           onSelect={(wanted) => { selected.value = wanted === null ? null : [wanted[1], wanted[1]] }} />

@@ -11,6 +11,7 @@ import { askPause, askReset, askResume } from './asset/actions'
 import { askRunWorkflow, canReset } from './workflow/actions'
 import { useWorkflow, type WorkflowData } from './workflow/data'
 import { Definition, place, Versions } from './workflow/definition'
+import { partitionFacts } from './workflow/partitioning'
 import { facts, policyOf } from './workflow/policy'
 import { RunTimes } from './workflow/times'
 import { Assets, Steps } from './workflow/steps'
@@ -94,7 +95,7 @@ function Summary({ data }: { data: WorkflowData }) {
           {status === null ? <p>It was retired <Time at={workflow.retiredAt} />. Its history stays.</p> : <Current data={data} policy={status} />}
         </Panel>
         <Panel title="Policy" note={place(workflow)}>
-          <Facts items={facts(policy, workflow.definition).map(([name, sentence, usual]) => [
+          <Facts items={[...partitionFacts(workflow.definition), ...facts(policy, workflow.definition)].map(([name, sentence, usual]) => [
             name, <span class={usual ? 'quiet' : ''}>{visible(sentence)}</span>] as const)} />
           <p class="quiet">
             Grey: the default. <a href={href(['plan'], { tab: 'simulate', workflow: workflow.slug })}>Try another policy on the last days</a>

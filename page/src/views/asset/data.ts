@@ -1,7 +1,7 @@
 import { get, Problem, segment } from '../../api'
 import { about, useLoad, type Loaded } from '../../load'
 import { serverTime } from '../../time'
-import type { Asset, AssetPartitions, Decision, Page, PolicyStatus, Status, Workflow, WorkflowState } from '../../types'
+import type { Asset, AssetPartitions, Decision, Page, PolicyStatus, Snapshot, Status, Workflow, WorkflowState } from '../../types'
 
 /** Everything that the frame of the view needs: the asset, its workflow, and why it is in its state. */
 export interface AssetData {
@@ -14,6 +14,8 @@ export interface AssetData {
   readonly decision: Decision | null
   /** The state of the named partition, if it exists. */
   readonly partition: { readonly key: string; readonly state: string | null } | null
+  /** The named partition, else the newest, with its current version; null for an asset without partitions. */
+  readonly shown: { readonly key: string; readonly state: string | null; readonly head: Snapshot | null } | null
 }
 
 export function useAsset(id: string, partition: string): Loaded<AssetData> {
@@ -24,16 +26,19 @@ export function useAsset(id: string, partition: string): Loaded<AssetData> {
     serverTime(status.at)
     const slug = asset.workflowSlug
     const key = partition || (asset.partitions === null ? '' : asset.partitionKey)
-    const [workflow, policy, decisions, found] = await Promise.all([
+    const [workflow, policy, decisions, found, versions] = await Promise.all([
       slug === null ? null : get<Workflow>(`workflows/${segment(slug)}`, {}, stop),
       slug === null ? null : get<PolicyStatus>(`workflows/${segment(slug)}/auto-materialize`, {}, stop).catch(absent),
       slug === null ? null : get<Page<Decision>>(`${path}/why`, { limit: 1, partitionKey: key }, stop).catch(absent),
-      partition === '' ? null : get<AssetPartitions>(`${path}/partitions`, { partitionKey: partition, limit: 1 }, stop).catch(absent),
+      key === '' ? null : get<AssetPartitions>(`${path}/partitions`, { partitionKey: key, limit: 1 }, stop).catch(absent),
+      key === '' ? null : get<Page<Snapshot>>(`${path}/history`, { partitionKey: key, limit: 1 }, stop).catch(absent),
     ])
+    const state = found?.items[0]?.state ?? null
     return {
       asset, status, flow: status.workflows[0] ?? null, workflow, policy,
       decision: decisions?.items[0] ?? null,
-      partition: partition === '' ? null : { key: partition, state: found?.items[0]?.state ?? null },
+      partition: partition === '' ? null : { key: partition, state },
+      shown: asset.partitions === null || key === '' ? null : { key, state, head: versions?.items[0] ?? null },
     }
   }, { events: (event) => about(...slugs)(event), everyMs: 15_000 })
   const slug = loaded.data?.asset.workflowSlug

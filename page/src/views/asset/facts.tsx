@@ -6,17 +6,18 @@ import { href } from '../../router'
 import { duration } from '../../time'
 import type { AssetState, JsonObject } from '../../types'
 import type { AssetData } from './data'
+import { partitioningText } from '../workflow/partitioning'
+import { isObject } from '../workflow/policy'
 import { lagOf } from './header'
 
 type Fact = readonly [string, ComponentChildren] | null
 
-/** What is known about the asset now; of an asset with partitions, about the newest. */
+/** What is known about an asset without partitions now. */
 export function nowFacts(data: AssetData): Fact[] {
   const { asset, flow } = data
   const last = asset.lastAutoRun
   return [
-    ['State', asset.partitions === null ? <State of={asset.state} />
-      : <>{counted(asset.partitions.total, 'partition')}, the newest is <code>{visible(asset.partitionKey)}</code></>],
+    ['State', <State of={asset.state} />],
     ['Version', <CurrentVersion asset={asset} />],
     asset.producedAt === null ? null : ['Produced', <When at={asset.producedAt} />],
     ageFact(data),
@@ -74,6 +75,7 @@ export function policyFacts({ asset, flow, workflow }: AssetData): Fact[] {
     ['Defined in', workflow?.sourceFile == null ? '–' : <code>{visible(workflow.sourceFile)}{line}</code>],
     workflow === null ? null : ['Applied', <Time at={workflow.appliedAt} clock />],
     ['Automatic', flow?.automatic ? 'yes' : 'no: it runs only when asked to'],
+    partitioned(asset.declaration),
     ['Freshness', policyText(asset.freshness) ?? 'no time at which it expires'],
     ['autoMaterialize', policyText(asset.autoMaterialize) ?? 'none'],
     ...(flow === null ? [] : flowFacts(flow)),
@@ -105,10 +107,15 @@ export function declarationFacts({ asset }: AssetData): Fact[] {
     text('path') === null ? null : ['Path', <code>{text('path')}</code>],
     text('mode') === null ? null : ['Mode', text('mode')],
     text('description') === null ? null : ['Description', text('description')],
-    ['Watched', declaration.watch == null ? 'no: its changes are reported' : <a href={href(['sources'])}>yes</a>],
+    partitioned(declaration),
+    ['Watched', declaration.watch == null ? 'no: its changes are reported' : <a href={href(['sources'], { source: asset.assetId })}>yes</a>],
     ['Read by', asset.consumedBy.length === 0 ? 'nobody' : counted(asset.consumedBy.length, 'workflow')],
   ]
 }
+
+/** Which partitions there are, if it has some. */
+const partitioned = ({ partitioning }: JsonObject): Fact =>
+  (isObject(partitioning) ? ['Partitions', visible(partitioningText(partitioning))] : null)
 
 /** Return the fields of a policy in one line: `ttl 1d, max age 6h`. */
 export function policyText(policy: JsonObject | null): string | null {
@@ -118,6 +125,7 @@ export function policyText(policy: JsonObject | null): string | null {
     const label = name.replace(/Ms$/, '').replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`)
     if (name.endsWith('Ms') && typeof value === 'number') return [`${label} ${duration(value)}`]
     if (value === true) return [label]
+    if (isObject(value)) return [`${label} (${policyText(value) ?? 'as usual'})`]
     return [`${label} ${typeof value === 'object' ? visible(JSON.stringify(value)) : visible(String(value))}`]
   })
   return parts.length > 0 ? parts.join(', ') : null

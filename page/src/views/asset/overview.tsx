@@ -6,6 +6,7 @@ import { href } from '../../router'
 import type { AssetState, Page } from '../../types'
 import type { AssetData } from './data'
 import { declarationFacts, nowFacts, policyFacts } from './facts'
+import { partitionFacts } from './partition-facts'
 
 /** What is known about an asset, and its neighbours with their states. */
 export function Overview({ data }: { data: AssetData }) {
@@ -13,7 +14,9 @@ export function Overview({ data }: { data: AssetData }) {
   return (
     <>
       <div class="columns">
-        <Panel title="Now" note={data.asset.partitions === null ? undefined : 'of the newest partition'}><Facts items={nowFacts(data)} /></Panel>
+        {data.shown === null ? <Panel title="Now"><Facts items={nowFacts(data)} /></Panel> : (
+          <Panel title="Now" note={data.partition === null ? 'of the newest partition' : 'of this partition'}><Facts items={partitionFacts(data)} /></Panel>
+        )}
         {source ? <Panel title="Declaration"><Facts items={declarationFacts(data)} /></Panel>
           : <Panel title="Definition and policy"><Facts items={policyFacts(data)} /></Panel>}
       </div>

@@ -1,9 +1,10 @@
 import { useSignal } from '@preact/signals'
 import { useEffect, useMemo, useRef } from 'preact/hooks'
-import { count, counted, visible } from '../../format'
+import { count, visible } from '../../format'
 import { href, route, setQuery } from '../../router'
 import { AssetLink, RunLink, Shares, State, Time } from '../../parts/basics'
 import { duration, now } from '../../time'
+import type { PartitionSummary } from '../../types'
 import { holdText } from './hold'
 import { lateness, visibleRange, type Detail, type Entry, type Row } from './rows'
 
@@ -128,7 +129,7 @@ function AssetRow({ row, index, active, complete }: { row: Row; index: number; a
       <span role="cell" class="asset-state"><State of={row.state} /></span>
       <span role="cell" class="asset-name">
         <AssetLink id={row.id} />
-        {row.detail?.partitions ? <span class="quiet"> {counted(row.detail.partitions.total, 'partition')}</span> : null}
+        {row.detail?.partitions ? <span class="quiet"> {freshText(row.detail.partitions)}</span> : null}
       </span>
       <span role="cell" class="asset-age">{row.detail === null ? <Waiting complete={complete} /> : <Time at={row.detail.producedAt} />}</span>
       <span role="cell" class={late === null ? 'asset-promise' : 'asset-promise bad'}>
@@ -141,6 +142,9 @@ function AssetRow({ row, index, active, complete }: { row: Row; index: number; a
     </div>
   )
 }
+
+/** Of an asset with partitions; a partition of a source that was reported is fresh. */
+const freshText = ({ counts, total }: PartitionSummary): string => `${count(counts.fresh ?? 0)} of ${count(total)} fresh`
 
 const Waiting = ({ complete }: { complete: boolean }) => <span class="quiet" title={complete ? '' : 'It is being read.'}>{complete ? '–' : '…'}</span>
 

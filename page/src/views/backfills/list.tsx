@@ -1,8 +1,9 @@
+import { useRef } from 'preact/hooks'
 import { get, segment } from '../../api'
 import { count, counted, quote, short, visible } from '../../format'
 import { useListing } from '../../listing'
 import { ofType, useLoad } from '../../load'
-import { AssetLink, Bar, Empty, Failed, Heading, Panel, State, Time } from '../../parts/basics'
+import { AssetLink, Bar, Empty, Failed, Heading, Panel, Skeleton, State, Time } from '../../parts/basics'
 import { Cli } from '../../parts/cli'
 import { Filters } from '../../parts/filters'
 import { ListingTable, type Column } from '../../parts/table'
@@ -26,6 +27,9 @@ export function BackfillList() {
     return Promise.all(found.items.map((one) => get<BackfillDetail>(`backfills/${segment(one.id)}`, {}, stop)))
   }, { events: ofType('backfill.'), everyMs: 15_000 })
   const waiting = (proposals.data ?? []).filter((one) => one.status === 'proposed')
+  // The proposals are above the list: it would move while somebody reads it.
+  const ready = useRef(false)
+  ready.current ||= proposals.data !== null || proposals.error !== null
   const reload = (): void => {
     proposals.reload()
     listing.reload()
@@ -33,6 +37,7 @@ export function BackfillList() {
   return (
     <>
       <Heading title="Backfills" actions={may('operate') ? <a class="button primary" href={href(['backfills'], { new: 1, asset })}>New backfill…</a> : undefined} />
+      {ready.current ? null : <Skeleton lines={6} />}
       {proposals.error === null ? null : <Failed error={proposals.error} retry={proposals.reload} />}
       {waiting.length === 0 ? null : (
         <section class="stack" aria-label="Proposals">
@@ -40,11 +45,11 @@ export function BackfillList() {
           {waiting.map((one) => <Proposal key={one.id} proposal={one} done={reload} />)}
         </section>
       )}
-      <Filters filters={[
+      {ready.current ? <Filters filters={[
         { name: 'status', label: 'Status', options: [['', 'all'], ...STATUSES.map((one) => [one, one] as const)] },
         { name: 'asset', label: 'Asset', placeholder: 'its whole id' },
-      ]} />
-      <Panel title="Requests"><ListingTable listing={listing} columns={COLUMNS} id={(one) => one.id} label="Backfills" empty={<None filtered={status !== '' || asset !== ''} />} /></Panel>
+      ]} /> : null}
+      {ready.current ? <Panel title="Requests"><ListingTable listing={listing} columns={COLUMNS} id={(one) => one.id} label="Backfills" empty={<None filtered={status !== '' || asset !== ''} />} /></Panel> : null}
       <Cli command={`freshline backfill list --all${asset === '' ? '' : ` --asset ${quote(asset)}`}`} />
     </>
   )
@@ -54,11 +59,11 @@ const COLUMNS: readonly Column<Backfill>[] = [
   { title: 'Backfill', cell: (one) => <a class="id" href={href(['backfills', one.id])}>{short(one.id)}</a> },
   { title: 'Asset', cell: (one) => <AssetLink id={one.assetId} tab="partitions" /> },
   { title: 'Status', cell: (one) => <State of={one.status} /> },
-  { title: 'Done', wide: true, cell: (one) => (
+  { title: 'Done', wide: true, cell: (one) => (one.status === 'proposed' ? <>{counted(one.progress.total, 'partition')}, if it is approved</> : (
     <div class="backfill-share">
       <Bar value={share(one.progress)} of={1} label={`Progress of backfill ${short(one.id)}`} />
       <span class="quiet">{progressText(one.progress, one.endedAt !== null)}</span>
-    </div>) },
+    </div>)) },
   { title: 'Failed', number: true, cell: (one) => {
     const failed = one.progress.failed + one.progress.refused
     return failed === 0 ? <span class="quiet">–</span> : <span class="bad">{count(failed)}</span>

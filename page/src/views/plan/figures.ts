@@ -1,4 +1,4 @@
-import { count } from '../../format'
+import { count, counted } from '../../format'
 import { duration } from '../../time'
 import type { Simulation, SimulationResult } from '../../types'
 
@@ -27,6 +27,7 @@ const PICKS: readonly Pick[] = [
   ['failed runs', 'runs that failed', (one) => one.failed, count, true],
   ['mixed runs', 'runs that may have read two generations of a source', (one) => one.mixed, count, true],
   ['runs avoided', 'runs that were not needed, because an output was identical', (one) => one.avoided, count, false],
+  ['held partitions', 'partitions that wait for an approval at the end', (one) => one.heldPartitions, count, true],
   ['pending at the end', 'changes that had not arrived at the end', (one) => one.pending, count, true],
 ]
 
@@ -62,6 +63,14 @@ export function verdict(answer: Simulation): string {
     : `95 of 100 changes arrive within ${lag(after)} instead of ${lag(before)}`
   const broken = after.breaches === before.breaches ? '' : `; ${count(after.breaches)} broken promises instead of ${count(before.breaches)}`
   return `With the change: ${runs}, ${cost}; ${late}${broken}.`
+}
+
+/** Return of how many partitions the runs of a workflow were: of 16 partitions, or of 12 instead of 16 partitions. */
+export function partitionsText(before: number | null, after: number | null): string {
+  const known = after ?? before
+  if (known === null || (known === 0 && (before ?? 0) === 0)) return ''
+  const instead = before !== null && before !== known ? `${count(known)} instead of ${counted(before, 'partition')}` : counted(known, 'partition')
+  return `of ${instead}`
 }
 
 /** Return workflows with the largest differences first; the changed ones before the others. */

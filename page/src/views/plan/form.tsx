@@ -14,6 +14,9 @@ import { NameField } from './name'
 const DAYS = [['24h', 'the last day'], ['3d', 'the last 3 days'], ['7d', 'the last 7 days'], ['14d', 'the last 14 days'], ['30d', 'the last 30 days']] as const
 const GROUPS = [...new Set(FIELDS.map((field) => field.group))]
 
+/** Change the question. It is asked again only when somebody says so: a replay takes seconds. */
+const change = (query: Record<string, string>): void => setQuery({ ...query, play: '' })
+
 /** The question: how much time, which workflow, and what would be different. */
 export function PolicyForm({ problems, play, busy, days }: {
   problems: Readonly<Record<string, string>>
@@ -34,15 +37,15 @@ export function PolicyForm({ problems, play, busy, days }: {
       }}>
         <Field label="Replay">
           {(id) => (
-            <select id={id} value={days} onChange={(event) => setQuery({ since: event.currentTarget.value === '7d' ? '' : event.currentTarget.value })}>
+            <select id={id} value={days} onChange={(event) => change({ since: event.currentTarget.value === '7d' ? '' : event.currentTarget.value })}>
               {known ? null : <option value={days}>the last {days}</option>}
               {DAYS.map(([value, label]) => <option key={value} value={value}>{label}</option>)}
             </select>
           )}
         </Field>
         <div class="simulate-pair">
-          <Field label="Slots">{(id) => <input id={id} type="number" min={1} value={query.slots ?? ''} placeholder="4" onChange={(event) => setQuery({ slots: event.currentTarget.value })} />}</Field>
-          <Field label="Seed">{(id) => <input id={id} type="number" min={0} value={query.seed ?? ''} placeholder="0" onChange={(event) => setQuery({ seed: event.currentTarget.value })} />}</Field>
+          <Field label="Slots">{(id) => <input id={id} type="number" min={1} value={query.slots ?? ''} placeholder="4" onChange={(event) => change({ slots: event.currentTarget.value })} />}</Field>
+          <Field label="Seed">{(id) => <input id={id} type="number" min={0} value={query.seed ?? ''} placeholder="0" onChange={(event) => change({ seed: event.currentTarget.value })} />}</Field>
         </div>
         <NameField label="Workflow" kind="workflow" value={slug} placeholder="shop-totals" take={(name) => setQuery({ workflow: name })} />
         <Changed changes={changes} current={slug} />
@@ -78,7 +81,7 @@ function Changed({ changes, current }: { changes: ReturnType<typeof changesOf>; 
           <a href={href(['plan'], { ...route.value.query, workflow: slug })} aria-current={slug === current ? 'true' : undefined}>{visible(slug)}</a>
           <span class="quiet">{Object.keys(changes[slug]!).length} changed</span>
           <button type="button" class="small" aria-label={`Leave as it is: ${slug}`} onClick={() =>
-            setQuery(Object.fromEntries(Object.keys(changes[slug]!).map((name) => [`${slug}.${name}`, ''])))}>Leave as it is</button>
+            change(Object.fromEntries(Object.keys(changes[slug]!).map((name) => [`${slug}.${name}`, ''])))}>Leave as it is</button>
         </li>
       ))}
     </ul>
@@ -119,7 +122,7 @@ function Entry({ field, slug, policy, problem }: { field: PolicyField; slug: str
   const value = route.value.query[key] ?? ''
   const applied = field.now(policy)
   // The same value as before is no change.
-  const take = (text: string): void => setQuery({ [key]: text.trim() === applied ? '' : text.trim() })
+  const take = (text: string): void => change({ [key]: text.trim() === applied ? '' : text.trim() })
   return (
     <div class={value === '' ? 'simulate-field' : 'simulate-field simulate-new'}>
       <label for={id}>{field.label}</label>

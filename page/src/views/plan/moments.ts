@@ -1,3 +1,4 @@
+import { named } from '../../format'
 import type { Plan, PlannedHold, PlannedRun } from '../../types'
 
 /** A moment of a plan: what would run then, and which holds would end. `at` null: at once. */
@@ -51,7 +52,7 @@ export function labelled(places: readonly number[]): boolean[] {
 }
 
 /** Say what a plan comes to. */
-export function planSentence(plan: Plan): string {
+export function planSentence(plan: Plan, partition = ''): string {
   const workflows = new Set(plan.runs.map((run) => run.workflowSlug)).size
   const later = plan.runs.filter((run) => run.notBefore !== null).length
   if (plan.runs.length + plan.held.length + plan.cut.length === 0) return `No workflow reads ${plan.assetId}, so nothing would run.`
@@ -60,5 +61,5 @@ export function planSentence(plan: Plan): string {
   const wait = later === 0 || later === plan.runs.length ? '' : `, ${later} of them later`
   const held = plan.held.length === 0 ? '' : `; ${plan.held.length} ${plan.held.length === 1 ? 'workflow is' : 'workflows are'} held`
   const cut = plan.cut.length === 0 ? '' : `; ${plan.cut.length} ${plan.cut.length === 1 ? 'does' : 'do'} not run by ${plan.cut.length === 1 ? 'itself' : 'themselves'}`
-  return `If ${plan.assetId} changed now, ${runs}${wait}${held}${cut}.`
+  return `If ${named(plan.assetId, partition)} changed now, ${runs}${wait}${held}${cut}.`
 }

@@ -3,7 +3,7 @@ import { Panel, WorkflowLink } from '../../parts/basics'
 import { route, setQuery } from '../../router'
 import { duration } from '../../time'
 import type { Simulation } from '../../types'
-import { change, figures, holds, ordered, verdict, type Figure } from './figures'
+import { change, figures, holds, ordered, partitionsText, verdict, type Figure } from './figures'
 
 const MOST = 20
 
@@ -73,7 +73,7 @@ export function Workflows({ answer }: { answer: Simulation }) {
             {(all ? rows : rows.slice(0, MOST)).map((one) => (
               <tr key={one.slug}>
                 <td data-label="Workflow"><WorkflowLink slug={one.slug} />{one.changed ? <> <span class="badge">changed</span></> : null}</td>
-                <td data-label="Runs"><Bars before={one.before?.runs ?? 0} after={one.after?.runs ?? 0} show={count} compared={compared} /></td>
+                <td data-label="Runs"><Bars before={one.before?.runs ?? 0} after={one.after?.runs ?? 0} show={count} compared={compared} /><Partitions of={one} /></td>
                 <td data-label="Time of runs"><Bars before={one.before?.runSeconds ?? 0} after={one.after?.runSeconds ?? 0} show={time} compared={compared} /></td>
                 <td data-label="Lag, p95"><Bars before={one.before?.lagSeconds?.p95 ?? null} after={one.after?.lagSeconds?.p95 ?? null} show={time} compared={compared} /></td>
               </tr>
@@ -84,6 +84,12 @@ export function Workflows({ answer }: { answer: Simulation }) {
       {all || rows.length <= MOST ? null : <p class="list-end"><button type="button" onClick={() => setQuery({ rows: 'all' })}>Show all {count(rows.length)}</button></p>}
     </Panel>
   )
+}
+
+/** Of how many partitions the runs were; nothing of a workflow without any. */
+function Partitions({ of: { before, after } }: { of: Simulation['workflows'][number] }) {
+  const text = partitionsText(before?.partitions ?? null, after?.partitions ?? null)
+  return text === '' ? null : <span class="quiet simulate-partitions">{text}</span>
 }
 
 export function Holds({ answer }: { answer: Simulation }) {

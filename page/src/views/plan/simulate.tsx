@@ -1,5 +1,5 @@
 import { useSignal } from '@preact/signals'
-import { useRef } from 'preact/hooks'
+import { useEffect, useRef } from 'preact/hooks'
 import { post } from '../../api'
 import { counted, quote, visible } from '../../format'
 import { useLoad } from '../../load'
@@ -12,6 +12,7 @@ import { absolute } from '../../time'
 import type { Simulation } from '../../types'
 import { changesOf, question, type Question } from './fields'
 import { PolicyForm } from './form'
+import { OverTime } from './over-time'
 import { Comparison, Holds, Workflows } from './result'
 
 /** Another policy, on the changes of the last days. The question is in the address; a link asks the same again. */
@@ -19,10 +20,14 @@ export function Simulate() {
   const { query } = route.value
   const { question: wanted, problems } = question(query)
   const wrong = Object.keys(problems).length > 0
-  // What was asked last. Editing a field does not ask again, because a replay takes seconds.
-  const asked = useSignal<Question | null>(query.play === '1' && !wrong && may('operate') ? wanted : null)
+  // What was asked last. An address that asks is a link, the way back, or the button; editing a field ends that it asks.
+  const asks = query.play === '1' && !wrong && may('operate')
+  const asked = useSignal<Question | null>(asks ? wanted : null)
   const key = JSON.stringify(asked.value)
   const current = asked.value !== null && key === JSON.stringify(wanted)
+  useEffect(() => {
+    if (asks && !current) asked.value = wanted
+  }, [asks, JSON.stringify(wanted)])
   const found = useLoad<Simulation>(`simulation ${key}`, () => post<Simulation>('simulate', asked.peek()), { enabled: asked.value !== null })
   const answer = useRef<HTMLDivElement>(null)
   const play = (): void => {
@@ -66,6 +71,7 @@ function Answer({ answer }: { answer: Simulation }) {
         <Comparison answer={answer} />
         {answer.notes.length === 0 ? null : <ul class="plan-notes">{answer.notes.map((one) => <li key={one}>{visible(one)}</li>)}</ul>}
       </Panel>
+      <OverTime answer={answer} />
       <Workflows answer={answer} />
       <Holds answer={answer} />
       {slugs.map((slug) => (
@@ -104,7 +110,8 @@ function Assumptions() {
         <li>Each simulated run copies the duration, the failure and the change of a recorded run of its workflow, chosen by the seed.</li>
         <li>The given number of slots executes runs, the most urgent first. Workers never crash, and start runs without delay.</li>
         <li>Another policy changes when workflows run, not how long they take or how often their output is identical.</li>
-        <li>Manual runs, pauses, partitions, backfills and pools are not modelled.</li>
+        <li>Partitions are simulated. Of those that existed at the start, only those with data then have data; very old ones may be left out, and a note says so.</li>
+        <li>Manual runs, pauses, recorded backfills, approvals of held partitions, retention and pools are not modelled.</li>
       </ul>
     </details>
   )

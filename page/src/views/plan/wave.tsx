@@ -54,20 +54,20 @@ function Planned({ asset, partition }: { asset: string; partition: string }) {
           </div>
         </form>
       )}
-      <Body from={found} lines={6}>{(data) => <Answer plan={data.plan} />}</Body>
+      <Body from={found} lines={6}>{(data) => <Answer plan={data.plan} partition={data.partition} />}</Body>
       <Cli command={`freshline plan ${quote(asset)}${key === '' ? '' : ` --partition ${quote(key)}`}`} />
     </>
   )
 }
 
-function Answer({ plan }: { plan: Plan }) {
+function Answer({ plan, partition }: { plan: Plan; partition: string }) {
   const { moments, open } = course(plan)
   if (plan.runs.length + plan.held.length + plan.cut.length === 0) {
-    return <Empty title={visible(planSentence(plan))}><p>A workflow reads an asset by naming it in <code>consumes</code>.</p></Empty>
+    return <Empty title={visible(planSentence(plan, partition))}><p>A workflow reads an asset by naming it in <code>consumes</code>.</p></Empty>
   }
   return (
     <>
-      <p class="plan-sentence">{visible(planSentence(plan))}</p>
+      <p class="plan-sentence">{visible(planSentence(plan, partition))}</p>
       {plan.active.length === 0 ? null : <p class="quiet">Already queued or running, taken as done: {plan.active.map(visible).join(', ')}.</p>}
       <Panel title="What would run, in order" note="the time of a run is the earliest">
         {moments.some((one) => one.at !== null) ? <Strip moments={moments} /> : null}
@@ -125,7 +125,7 @@ function Run({ run }: { run: PlannedRun }) {
       <span class="planned-text">
         <span><WorkflowLink slug={run.workflowSlug} partition={run.partitionKey} /> <span class="quiet">→</span> <Assets ids={run.assets} /></span>
         <span class="quiet">
-          {words(run.reason)}{run.upstream.length === 0 ? '' : ` of ${run.upstream.map(visible).join(', ')}`}
+          {words(run.reason)}{run.upstream.length === 0 ? '' : `${run.reason === 'upstream-update' ? ' of' : ', after a change of'} ${run.upstream.map(visible).join(', ')}`}
           {run.mixed ? <span class="warn">; it may read a mix of generations</span> : null}
         </span>
       </span>

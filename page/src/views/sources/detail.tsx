@@ -43,8 +43,9 @@ function Shown({ asset }: { asset: Asset }) {
         <Panel title="About this source">
           <Facts items={[
             ['Mode', append ? 'append: each report adds data' : 'snapshot: each report replaces the data'],
-            ['Last change', <LastChange key="c" asset={asset} />],
-            ['Data version', <span key="v" class="id">{visible(version(asset.dataVersion))}</span>],
+            [asset.partitions === null ? 'Last change' : 'Reported', <LastChange key="c" asset={asset} />],
+            asset.partitions === null ? ['Data version', <span key="v" class="id">{visible(version(asset.dataVersion))}</span>]
+              : ['Newest partition', <a key="n" class="nowrap" href={href(['assets', asset.assetId], { tab: 'partitions' })}>{visible(asset.partitionKey)}</a>],
             text('format') === null ? null : ['Format', text('format')],
             text('path') === null ? null : ['Path', <code key="p">{text('path')}</code>],
             ['Read by', asset.consumedBy.length === 0 ? <span class="quiet">no workflow</span> : (
@@ -79,6 +80,19 @@ function WatchPanel({ id, declared }: { id: string; declared: boolean }) {
   )
 }
 
+/** The partitions of the last look that reported some, the newest first. The server names at most 20. */
+export function Reported({ id, keys }: { id: string; keys: readonly string[] }) {
+  return (
+    <>
+      <span class="row">{keys.toReversed().map((key) => <a key={key} class="nowrap" href={href(['assets', id], { partition: key, tab: 'partitions' })}>{visible(key)}</a>)}</span>
+      <span class="quiet">{keys.length < MOST_KEYS ? '' : `the newest ${MOST_KEYS} `}of the last look that reported</span>
+    </>
+  )
+}
+
+/** The server names at most this many partitions of a look. */
+const MOST_KEYS = 20
+
 function WatchFacts({ watch }: { watch: Watch }) {
   return (
     <>
@@ -91,6 +105,7 @@ function WatchFacts({ watch }: { watch: Watch }) {
         ['Next look', <Due key="n" at={watch.nextAt} />],
         ['What it saw', watch.summary === null ? <span class="quiet">nothing yet</span> : visible(watch.summary)],
         ['Reported', <>{counted(watch.reported, 'time')}{watch.reportedAt === null ? null : <>, last <Time at={watch.reportedAt} /></>}</>],
+        watch.reportedPartitions.length === 0 ? null : ['Partitions', <Reported key="p" id={watch.assetId} keys={watch.reportedPartitions} />],
         watch.conflicts.length === 0 ? null : ['Not delivered', (
           <ul key="c" class="plain stack">
             {watch.conflicts.map((one) => <li key={one.subject}><code>{visible(one.subject)}</code> {visible(one.message)}</li>)}
