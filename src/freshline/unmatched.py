@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import string
 from collections.abc import Collection, Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
@@ -11,6 +13,8 @@ from freshline.model.enums import EventType
 from freshline.suggest import hint
 
 WILDCARDS = frozenset("*?[")
+_CHARACTERS = string.ascii_letters + string.digits + "_.:-"  # of names of assets and workflows
+_PARTS = re.compile(r"\[!?\]?[^\]]*\]|.", re.DOTALL)
 
 
 def is_pattern(name: str) -> bool:
@@ -21,6 +25,24 @@ def is_pattern(name: str) -> bool:
 def matching(pattern: str, names: Iterable[str]) -> list[str]:
     """Return the names that a pattern matches as a whole."""
     return [name for name in names if fnmatchcase(name, pattern)]
+
+
+def as_regex(pattern: str) -> str:
+    """Return a pattern as a regular expression of PostgreSQL that matches the same names, as a whole."""
+    parts = (_part(one) for one in _PARTS.findall(pattern))
+    return f"^{''.join(parts)}$"
+
+
+def _part(text: str) -> str:
+    if text == "*":
+        return ".*"
+    if text == "?":
+        return "."
+    if len(text) == 1:
+        return text if text.isalnum() or text == "_" else f"\\{text}"
+    # The two languages differ in escapes and ranges: only the characters themselves are the same in both.
+    members = "".join(f"\\{one}" if not one.isalnum() else one for one in _CHARACTERS if fnmatchcase(one, text))
+    return f"[{members}]" if members else "(?!.*)"
 
 
 def unknown_types(types: Iterable[str]) -> list[str]:

@@ -314,3 +314,94 @@ def test_the_audit_shows_what_an_apply_changed() -> None:
         one["before"] = before
         told = f"added: 70 (w0, w1, w2, w3, w4, …); retired: 1 (old); workflows: {workflows}"
         assert listing.change_cells(one)[-1] == told
+
+
+@pytest.fixture
+def several(rows: Rows) -> Rows:
+    """Insert two projects of three workflows each, with an asset and runs: those of `core__2` failed."""
+    rows.source("raw")
+    for project in ("core", "mart"):
+        rows.insert("projects", name=project, code_hash="c0", applied_at=ago(60))
+        for number in range(3):
+            slug = f"make-{project}-{number}"
+            rows.workflow(slug, [f"{project}__{number}"], ["raw"], project=project)
+            for queued in (10, 20):
+                rows.run(slug, "failed" if slug == "make-core-2" else "succeeded", queued=queued + number)
+                rows.decision(slug, "hold" if number else "skip", "upstream-update", at=queued + number)
+    return rows
+
+
+def about(found: Any) -> set[str]:
+    """Return the workflows that entries are about."""
+    return {one["workflowSlug"] for one in found}
+
+
+@pytest.mark.usefixtures("several")
+class TestPatterns:
+    """Patterns and projects in `runs`, `decisions` and `events`."""
+
+    def test_a_pattern_selects_assets_or_workflows(self, freshline: Freshline) -> None:
+        """As a whole name, in every listing; a project narrows what a pattern selects."""
+        core = {f"make-core-{number}" for number in range(3)}
+        assert about(freshline.json("runs", "--asset", "core__*")) == core
+        assert about(freshline.json("runs", "--workflow", "*-[01]")) == {
+            f"make-{one}-{number}" for one in ("core", "mart") for number in (0, 1)
+        }
+        assert about(freshline.json("decisions", "--asset", "*__1", "--of", "mart")) == {"make-mart-1"}
+        assert about(freshline.json("runs", "--of", "core")) == core
+        assert freshline.json("runs", "--of", "core", "--workflow", "make-mart-0") == []
+        assert freshline.json("runs", "--asset", "raw*") == [], "a source has no runs"
+
+    def test_the_first_line_counts_all_pages(self, freshline: Freshline) -> None:
+        """Not only the page that follows; the last line says how the listing continues."""
+        told = freshline("runs", "--asset", "core__*", "--limit", "2")
+        assert told.stdout.splitlines()[0] == "6 runs: 4 succeeded, 2 failed"
+        assert len([line for line in told.stdout.splitlines() if "make-core" in line]) == 2
+        assert "the newest 2 of 6; `--limit N` shows more, `--after " in told.stderr
+        rest = told.stderr.split("`--after ")[1].split("`")[0]
+        after = freshline("runs", "--asset", "core__*", "--after", rest)
+        assert after.stdout.splitlines()[0] == "6 runs: 4 succeeded, 2 failed"
+        assert (len([line for line in after.stdout.splitlines() if "make-core" in line]), after.stderr) == (4, "")
+        held = freshline("decisions", "--of", "core", "--outcome", "hold").stdout.splitlines()[0]
+        assert held == "4 decisions: 4 hold"
+        assert freshline("runs", "--of", "mart", "--state", "failed").stdout.splitlines()[0] == "0 runs"
+
+    def test_pages_of_a_pattern_follow_each_other(self, freshline: Freshline) -> None:
+        """Every run once, whatever the size of the page."""
+        seen: list[str] = []
+        after: list[str] = []
+        while found := freshline.json("runs", "--asset", "*__[12]", "--limit", "3", *after):
+            seen += ids(found)
+            after = ["--after", found[-1]["id"]]
+        assert seen == ids(freshline.json("runs", "--asset", "*__[12]"))
+        assert len(seen) == 8
+
+    def test_a_listing_without_a_pattern_says_that_it_continues(self, freshline: Freshline) -> None:
+        """It is not counted: that would read the whole history."""
+        told = freshline("decisions", "--limit", "11")
+        assert "the newest 11; `--limit N` shows more" in told.stderr
+        assert "decisions:" not in told.stdout
+        assert freshline("decisions", "--limit", "12").stderr == ""
+
+    def test_a_count_has_a_limit(self, freshline: Freshline, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A large history is counted from its newest entries on, and the sentence says so."""
+        monkeypatch.setattr("freshline.store.read.history.MOST_COUNTED", 4)
+        first = freshline("runs", "--asset", "core__*").stdout.splitlines()[0]
+        assert first == "more than 4 runs; of the newest: 3 succeeded, 1 failed"
+
+    @pytest.mark.parametrize(
+        ("call", "error"),
+        [
+            (("runs", "--asset", "croe__*"), "no asset matches 'croe__*' (did you mean 'core__2'?)"),
+            (("decisions", "--workflow", "mak-core*"), "no workflow matches 'mak-core*' (did you mean 'make-core-2'?)"),
+            (("runs", "--of", "cor"), "project 'cor' does not exist (did you mean 'core'?)"),
+            (("events", "--asset", "core__*", "--of", "mart"), "no asset of project 'mart' matches 'core__*'"),
+            (("runs", "--asset", "core__*", "--partition", "x"), "'core__*' is a pattern; a partition belongs to one"),
+            (("runs", "--asset", "core__*", "--follow"), "'core__*' is a pattern"),
+        ],
+    )  # fmt: skip
+    def test_what_matches_nothing_is_an_error(self, freshline: Freshline, call: tuple[str, ...], error: str) -> None:
+        """It names what is similar, as `status` does."""
+        code = 2 if "pattern;" in error or "--follow" in call else 1
+        told = freshline(*call, code=code).stderr.replace("\nhint: ", "; ")
+        assert error in told.replace("\n  ", " ")

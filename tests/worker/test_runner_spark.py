@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -424,7 +425,7 @@ def test_bytes_in_are_those_of_the_files_of_the_inputs(bench: Bench, up: dict[st
     inputs = {**up, "big": big}
     csv, first, second = on_disk(bench.project / "up.csv"), *map(on_disk, folders)
 
-    def read(query: str, **given: object) -> object:
+    def read(query: str, **given: Any) -> object:
         return bench.run(sql(query), **{"inputs": inputs, **given}).metrics["bytesIn"]
 
     assert read("SELECT id, text FROM big") == first + second

@@ -10,15 +10,27 @@ from freshline.api import MAX_PAGE, models, stream
 from freshline.api.access import access
 from freshline.api.auth import RequireAdmin, RequireOperate, RequireRead
 from freshline.api.middleware import warn
-from freshline.api.pagination import After, Flag, Limit, Name, Partition, UnvalidatedRoute, Within, page
+from freshline.api.pagination import (
+    After,
+    Flag,
+    Limit,
+    Name,
+    Partition,
+    Pattern,
+    Project,
+    UnvalidatedRoute,
+    Within,
+    page,
+)
 from freshline.api.problems import RequestError
 from freshline.api.workflows import StoreDep
 from freshline.model.documents.decision import Decision
 from freshline.model.documents.event import Event, EventDetail
-from freshline.model.documents.installation import AuditEntry, Page, Process
+from freshline.model.documents.installation import AuditEntry, Page, Process, Tally
+from freshline.model.documents.listing import About
 from freshline.model.documents.run import LogLine, Run, RunDetail
 from freshline.store.operations.audit import acting
-from freshline.store.read.reader import MAX_LIMIT
+from freshline.store.read.history import MAX_LIMIT
 from freshline.store.store import Store
 from freshline.unmatched import unknown_types
 
@@ -39,21 +51,40 @@ def list_runs(
     limit: Limit = 50,
     after: After = None,
     status: Annotated[models.RunStatus | None, Query(description="Status of the runs.")] = None,
-    workflow: Name = None,
-    asset: Name = None,
+    workflow: Pattern = None,
+    asset: Pattern = None,
+    project: Project = None,
     partitionKey: Partition = None,
     trigger: Annotated[models.TriggerType | None, Query(description="The type of the trigger.")] = None,
 ) -> Page[Run]:
-    """List runs. `since` and `until` apply to `queuedAt`; `asset` selects the workflow that produces it.
+    """List runs. `since` and `until` apply to `queuedAt`; `asset` selects the workflows that produce it.
 
-    `partitionKey` is a partition of that workflow or asset.
+    `workflow` and `asset` may be patterns. `partitionKey` is a partition of the one workflow or asset.
     """
     _one_of("workflow", workflow, "asset", asset)
-    about = {"asset": asset, "partition": partitionKey}
+    about = {"asset": asset, "project": project, "partition": partitionKey}
     return page(
         limit,
         lambda most: store.reader.runs(most, after, status, workflow, **about, trigger=trigger, period=within),
     )
+
+
+@router.get("/runs/summary", response_model=models.Tally)
+def count_runs(
+    _: RequireRead,
+    store: StoreDep,
+    within: Within,
+    *,
+    status: Annotated[models.RunStatus | None, Query(description="Status of the runs.")] = None,
+    workflow: Pattern = None,
+    asset: Pattern = None,
+    project: Project = None,
+    partitionKey: Partition = None,
+    trigger: Annotated[models.TriggerType | None, Query(description="The type of the trigger.")] = None,
+) -> Tally:
+    """Count the runs that `GET /runs` lists with these filters on all of its pages, by status: up to 10,000."""
+    _one_of("workflow", workflow, "asset", asset)
+    return store.reader.run_tally(status, trigger, About(workflow, asset, project, partitionKey), period=within)
 
 
 @router.get("/runs/{runId}", response_model=models.RunDetail)
@@ -100,8 +131,9 @@ def list_events(
     limit: Limit = 50,
     after: After = None,
     type: Type = None,  # noqa: A002
-    subject: Name = None,
-    asset: Name = None,
+    subject: Pattern = None,
+    asset: Pattern = None,
+    project: Project = None,
     partitionKey: Partition = None,
     last: Annotated[
         str | None, Header(alias="Last-Event-ID", max_length=100, description="The position of the last known event.")
@@ -110,17 +142,37 @@ def list_events(
     """List events, newest first. With `Accept: text/event-stream`, stream new events, oldest first.
 
     A stream starts after the event that `Last-Event-ID` or `after` names, otherwise now. `asset` selects events about
-    the asset and about the workflow that produces it. A `type` that no event has is named in `Freshline-Warning`.
+    the asset and about the workflow that produces it. `subject` and `asset` may be patterns. A `type` that no event has
+    is named in `Freshline-Warning`.
     """
     _one_of("subject", subject, "asset", asset)
     warn(request, unknown_types([type] if type else ()))
     if accepts_stream(request):
+        if project is not None:
+            raise RequestError(422, "invalid-request", "'project' is for the listing; a stream takes 'asset'")
         wanted = stream.Wanted(type, subject, asset, partitionKey)
         if partitionKey is not None:  # an error must be the answer, not the end of a stream
             store.reader.events(1, None, type, subject, asset=asset, partition=partitionKey)
         return access(request).streams.open(actor.name, _position(store, last or after), wanted)
-    about = {"asset": asset, "partition": partitionKey}
+    about = {"asset": asset, "project": project, "partition": partitionKey}
     return page(limit, lambda most: store.reader.events(most, after, type, subject, **about, period=within))
+
+
+@router.get("/events/summary", response_model=models.Tally)
+def count_events(
+    _: RequireRead,
+    store: StoreDep,
+    within: Within,
+    *,
+    type: Type = None,  # noqa: A002
+    subject: Pattern = None,
+    asset: Pattern = None,
+    project: Project = None,
+    partitionKey: Partition = None,
+) -> Tally:
+    """Count the events that `GET /events` lists with these filters on all of its pages, by type: up to 10,000."""
+    _one_of("subject", subject, "asset", asset)
+    return store.reader.event_tally(type, subject, About(None, asset, project, partitionKey), period=within)
 
 
 @router.get("/events/{eventId}", response_model=models.EventDetail)
@@ -160,15 +212,33 @@ def list_decisions(
     *,
     limit: Limit = 50,
     after: After = None,
-    workflow: Name = None,
-    asset: Name = None,
+    workflow: Pattern = None,
+    asset: Pattern = None,
+    project: Project = None,
     partitionKey: Partition = None,
     outcome: Annotated[models.Outcome | None, Query(description="Outcome of the decisions.")] = None,
 ) -> Page[Decision]:
     """List decisions: run, hold, skip or error, with reason and evidence."""
     _one_of("workflow", workflow, "asset", asset)
-    about = {"partition": partitionKey, "outcome": outcome}
+    about = {"project": project, "partition": partitionKey, "outcome": outcome}
     return page(limit, lambda most: store.reader.decisions(most, after, workflow, asset, **about, period=within))
+
+
+@router.get("/decisions/summary", response_model=models.Tally)
+def count_decisions(
+    _: RequireRead,
+    store: StoreDep,
+    within: Within,
+    *,
+    workflow: Pattern = None,
+    asset: Pattern = None,
+    project: Project = None,
+    partitionKey: Partition = None,
+    outcome: Annotated[models.Outcome | None, Query(description="Outcome of the decisions.")] = None,
+) -> Tally:
+    """Count the decisions that `GET /decisions` lists with these filters on all pages, by outcome: up to 10,000."""
+    _one_of("workflow", workflow, "asset", asset)
+    return store.reader.decision_tally(outcome, About(workflow, asset, project, partitionKey), period=within)
 
 
 @router.get("/workers", response_model=models.Page[models.Worker])

@@ -15,7 +15,7 @@ from pydantic import BeforeValidator
 from freshline.api import MAX_PAGE
 from freshline.api.models import Moment
 from freshline.model.documents.installation import Page
-from freshline.store.read.reader import Period
+from freshline.store.read.history import Period
 
 T = TypeVar("T", bound=Mapping[str, object])
 
@@ -35,6 +35,10 @@ Until = Annotated[Moment | None, Query(description="End of the period, exclusive
 Partition = Annotated[
     str | None,
     Query(alias="partitionKey", min_length=1, max_length=200, description="A partition; default: all of them."),
+]
+Project = Annotated[str | None, Query(max_length=200, description="Only what belongs to this project; default: all.")]
+Pattern = Annotated[
+    str | None, Query(max_length=200, description="A name, or a pattern such as `sales.*`; default: all.")
 ]
 Name = Annotated[str | None, Query(max_length=200, description="An id or a name; default: all.")]
 

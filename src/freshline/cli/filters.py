@@ -8,6 +8,7 @@ import click
 
 from freshline.cli.render.format import from_duration, from_iso
 from freshline.errors import UsageError
+from freshline.unmatched import is_pattern
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 TIME = "T"
 partition_option = click.option("--partition", metavar="KEY", help="Only this partition, such as 2024-01-31.")
+of_option = click.option(
+    "--of", "owner", metavar="PROJECT", help="Only what belongs to this project, if the database has several."
+)
 since_option = click.option(
     "--since", metavar=TIME, help="Only since then: an ISO time (here, if it has no zone), or a duration ago (2h, 7d)."
 )
@@ -37,6 +41,14 @@ def refuse_period(since: str | None, until: str | None) -> None:
     """Reject a period for a listing that does not end."""
     if since is not None or until is not None:
         raise UsageError("--follow shows what happens from now on; --since and --until are for the listing")
+
+
+def refuse_patterns(owner: str | None, *names: str | None) -> None:
+    """Reject filters that stand for several workflows, for a listing that does not end."""
+    found = next((one for one in names if one is not None and is_pattern(one)), None)
+    if owner is not None or found is not None:
+        what = f"{found!r} is a pattern" if found else "--of is for the listing"
+        raise UsageError(f"--follow follows one workflow, or everything; {what}")
 
 
 def _time(text: str, now: datetime) -> datetime:

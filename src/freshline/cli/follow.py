@@ -161,7 +161,7 @@ class RunFollower:
         return self._status in (None, run["status"]) and self._trigger in (None, run["trigger"]["type"])
 
     def _worth_knowing(self, run: Run) -> bool:
-        from freshline.store.read.reader import OVERLAP  # noqa: PLC0415 - help must not load the driver
+        from freshline.store.read.history import OVERLAP  # noqa: PLC0415 - help must not load the driver
 
         queued = parse_time(run["queuedAt"])
         return run["finishedAt"] is None or self._since is None or queued >= self._since - OVERLAP

@@ -55,6 +55,7 @@ from freshline.api.models.installation import (
     Pool,
     Session,
     Status,
+    Tally,
     Worker,
 )
 from freshline.api.models.overview import Overview
@@ -158,6 +159,7 @@ __all__ = [
     "State",
     "Status",
     "Step",
+    "Tally",
     "Token",
     "TokenRequest",
     "TriggerType",

@@ -36,6 +36,18 @@ class RootCause(ResponseBody):
     partitioned: bool
 
 
+class Tally(ResponseBody):
+    """How many entries a listing has on all of its pages, in total and by kind.
+
+    If not all were counted, the numbers are about the newest ones.
+    """
+
+    sentence: str
+    total: int
+    complete: bool
+    counts: dict[str, int]
+
+
 class StatusSummary(ResponseBody):
     """All assets that were asked for, in whatever state.
 

@@ -15,7 +15,8 @@ from freshline.cli.render.format import parse_time
 from freshline.model.documents.asset import Delivery, FoundAsset, FoundWorkflow, Graph, Name, Snapshot
 from freshline.model.documents.decision import Decision, Plan
 from freshline.model.documents.event import Event, EventDetail
-from freshline.model.documents.installation import About, AuditEntry, Page, Process
+from freshline.model.documents.installation import About, AuditEntry, Page, Process, Tally
+from freshline.model.documents.listing import About as Scope
 from freshline.model.documents.partition import AssetPartitions, WantedPartitions
 from freshline.model.documents.run import LogLine, Run, RunDetail
 from freshline.model.documents.status import EVERYTHING_USED, Status, WantedStatus
@@ -92,14 +93,20 @@ class Reader:
         workflow: str | None = None,
         *,
         asset: str | None = None,
+        project: str | None = None,
         partition: str | None = None,
         trigger: str | None = None,
         period: Period = ALWAYS,
     ) -> list[Run]:
         """Return runs, newest first."""
-        about = {"workflow": workflow, "asset": asset, "partitionKey": partition}
+        about = _about(Scope(workflow, asset, project, partition))
         filters = {"status": status, "trigger": trigger, **about, **_period(period)}
         return self._pages(Run, limit, after, "runs", **filters)
+
+    def run_tally(self, status: str | None, trigger: str | None, about: Scope, *, period: Period = ALWAYS) -> Tally:
+        """Return how many runs `runs` lists, by status."""
+        filters = {"status": status, "trigger": trigger, **_about(about), **_period(period)}
+        return self._one(Tally, "runs", "summary", **filters)
 
     def run(self, run_id: str) -> RunDetail:
         """Return one run by its id or a unique suffix of it."""
@@ -157,12 +164,25 @@ class Reader:
         subject: str | None = None,
         *,
         asset: str | None = None,
+        project: str | None = None,
         partition: str | None = None,
         period: Period = ALWAYS,
     ) -> list[Event]:
         """Return events, newest first."""
-        filters = {"type": type, "subject": subject, "asset": asset, "partitionKey": partition, **_period(period)}
-        return self._pages(Event, limit, after, "events", **filters)
+        about = _about(Scope(None, asset, project, partition))
+        return self._pages(Event, limit, after, "events", type=type, subject=subject, **about, **_period(period))
+
+    def event_tally(
+        self,
+        type: str | None,  # noqa: A002 - the field's name
+        subject: str | None,
+        about: Scope,
+        *,
+        period: Period = ALWAYS,
+    ) -> Tally:
+        """Return how many events `events` lists, by type."""
+        filters = {"type": type, "subject": subject, **_about(about), **_period(period)}
+        return self._one(Tally, "events", "summary", **filters)
 
     def event(self, text: str, limit: int = 100) -> EventDetail:
         """Return one event by its id or position, with its outcomes."""
@@ -193,13 +213,18 @@ class Reader:
         workflow: str | None = None,
         asset: str | None = None,
         *,
+        project: str | None = None,
         partition: str | None = None,
         outcome: str | None = None,
         period: Period = ALWAYS,
     ) -> list[Decision]:
         """Return decisions, newest first."""
-        about = {"workflow": workflow, "asset": asset, "partitionKey": partition}
+        about = _about(Scope(workflow, asset, project, partition))
         return self._pages(Decision, limit, after, "decisions", **about, outcome=outcome, **_period(period))
+
+    def decision_tally(self, outcome: str | None, about: Scope, *, period: Period = ALWAYS) -> Tally:
+        """Return how many decisions `decisions` lists, by outcome."""
+        return self._one(Tally, "decisions", "summary", outcome=outcome, **_about(about), **_period(period))
 
     def decisions_since(
         self, since: datetime, workflow: str | None = None, *, partition: str | None = None
@@ -224,7 +249,7 @@ class Reader:
         return cast("T", self._connection.get(*path, **params))
 
     def _since(self, kind: type[T], path: str, since: datetime, **params: Any) -> list[T]:
-        from freshline.store.read.reader import OVERLAP  # noqa: PLC0415 - help must not load the driver
+        from freshline.store.read.history import OVERLAP  # noqa: PLC0415 - help must not load the driver
 
         return self._pages(kind, None, None, path, since=(since - OVERLAP).isoformat(), **params)
 
@@ -246,6 +271,11 @@ class Reader:
             if after is None:
                 break
         return found
+
+
+def _about(about: Scope) -> dict[str, str | None]:
+    workflow, asset, project, partition = about
+    return {"workflow": workflow, "asset": asset, "project": project, "partitionKey": partition}
 
 
 def _period(period: Period) -> dict[str, str | None]:

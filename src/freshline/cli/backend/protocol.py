@@ -15,7 +15,8 @@ from freshline.model.documents.asset import Delivery, FoundAsset, FoundWorkflow,
 from freshline.model.documents.backfill import Backfill, BackfillDetail, BackfillPreview
 from freshline.model.documents.decision import Decision, Plan
 from freshline.model.documents.event import Event, EventDetail
-from freshline.model.documents.installation import AuditEntry, Process
+from freshline.model.documents.installation import AuditEntry, Process, Tally
+from freshline.model.documents.listing import About
 from freshline.model.documents.partition import AssetPartitions, WantedPartitions
 from freshline.model.documents.run import LogLine, Run, RunDetail
 from freshline.model.documents.status import EVERYTHING_USED, Status, WantedStatus
@@ -60,10 +61,13 @@ class ReadOnlyBackend(Protocol):
         workflow: str | None = None,
         *,
         asset: str | None = None,
+        project: str | None = None,
         partition: str | None = None,
         trigger: str | None = None,
         period: Period = ALWAYS,
     ) -> list[Run]: ...
+
+    def run_tally(self, status: str | None, trigger: str | None, about: About, *, period: Period = ALWAYS) -> Tally: ...
 
     def run(self, run_id: str) -> RunDetail: ...
 
@@ -90,9 +94,19 @@ class ReadOnlyBackend(Protocol):
         subject: str | None = None,
         *,
         asset: str | None = None,
+        project: str | None = None,
         partition: str | None = None,
         period: Period = ALWAYS,
     ) -> list[Event]: ...
+
+    def event_tally(
+        self,
+        type: str | None,  # noqa: A002 - the field's name
+        subject: str | None,
+        about: About,
+        *,
+        period: Period = ALWAYS,
+    ) -> Tally: ...
 
     def deliveries(self, asset: str, limit: int = 20) -> list[Delivery]: ...
 
@@ -121,10 +135,13 @@ class ReadOnlyBackend(Protocol):
         workflow: str | None = None,
         asset: str | None = None,
         *,
+        project: str | None = None,
         partition: str | None = None,
         outcome: str | None = None,
         period: Period = ALWAYS,
     ) -> list[Decision]: ...
+
+    def decision_tally(self, outcome: str | None, about: About, *, period: Period = ALWAYS) -> Tally: ...
 
     def decisions_since(
         self, since: datetime, workflow: str | None = None, *, partition: str | None = None

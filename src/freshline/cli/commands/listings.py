@@ -9,14 +9,24 @@ import click
 
 from freshline.cli.app import App, json_option, limit_option, pass_app
 from freshline.cli.command import command
-from freshline.cli.filters import partition_option, period, refuse_period, since_option, until_option
+from freshline.cli.filters import (
+    of_option,
+    partition_option,
+    period,
+    refuse_patterns,
+    refuse_period,
+    since_option,
+    until_option,
+)
 from freshline.cli.follow import DecisionFollower, EventFollower, Follower, RunFollower, WatchedRuns, entries
 from freshline.cli.render import event_outcomes, listing, output
+from freshline.cli.render.pages import several, show, show_page
 from freshline.cli.render.progress import HANG, progress
 from freshline.cli.render.run import print_run
 from freshline.cli.render.table import Table
 from freshline.errors import NotFoundError, UsageError
 from freshline.model.documents.event import EventDetail
+from freshline.model.documents.listing import About
 from freshline.model.documents.run import RunDetail
 from freshline.model.enums import Outcome, RunStatus, TriggerType
 from freshline.unmatched import unknown_types
@@ -52,6 +62,7 @@ follow_option = click.option(
         "freshline runs --state failed --workflow flights-delay --since 7d",
         "freshline runs --asset flights.clean --trigger manual",
         "freshline runs --asset sales.daily --partition 2024-01-31",
+        "freshline runs --asset 'core__*' --state failed",
         "freshline runs --json --limit 1000 | jq '.[] | select(.mixed) | .id'",
         "freshline runs --follow",
         "freshline runs 5f0c11aa           one run in full",
@@ -64,8 +75,9 @@ follow_option = click.option(
 @until_option
 @click.option("--state", "--status", "status", type=click.Choice(STATUSES), help="Only runs in this state.")
 @click.option("--trigger", type=click.Choice(TRIGGERS), help="Only runs with this cause.")
-@click.option("--workflow", metavar="SLUG", help="Only runs of this workflow.")
-@click.option("--asset", metavar="ASSET", help="Only runs of the workflow that produces this asset.")
+@click.option("--workflow", metavar="SLUG", help="Only runs of this workflow, or of those that a pattern matches.")
+@click.option("--asset", metavar="ASSET", help="Only runs of the workflows that produce this asset, or a pattern's.")
+@of_option
 @partition_option
 @follow_option
 @json_option
@@ -82,11 +94,14 @@ def runs(
     trigger: str | None,
     workflow: str | None,
     asset: str | None,
+    owner: str | None,
     partition: str | None,
     follow: bool,
     as_json: bool,
 ) -> None:
     """List runs, newest first, or show one in full.
+
+    With a pattern such as 'core__*', or with --of, the first line counts the runs of all pages by their state.
 
     The short id in the table is the end of the full one; commands take either.
 
@@ -99,21 +114,31 @@ def runs(
     _refuse_both(workflow, asset)
     with app.read_backend() as reader:
         if run is not None:
-            _refuse_run_filters(after, since, until, status, trigger, workflow, asset, partition, follow=follow)
+            _refuse_run_filters(after, since, until, status, trigger, workflow, asset, owner, partition, follow=follow)
             _show_run(reader.run(run), as_json=as_json)
             return
         if follow:
             _refuse_after(after)
             refuse_period(since, until)
+            refuse_patterns(owner, workflow, asset)
             slug = _producer(reader, asset, "run") if asset else workflow
-            about = {"workflow": slug, "partition": partition}
-            follower = RunFollower(reader, limit=limit, **about, status=status, trigger=trigger)
+            names = {"workflow": slug, "partition": partition}
+            follower = RunFollower(reader, limit=limit, **names, status=status, trigger=trigger)
             _follow_runs(follower, as_json=as_json)
         within = period(reader, since, until)
-        of = {"asset": asset, "partition": partition}
-        found = reader.runs(limit, after, status, workflow, **of, trigger=trigger, period=within)
-        filtered = any((after, since, until, status, trigger, workflow, asset))
-        _show(found, listing.RUNS, NO_RUNS, filtered=filtered, as_json=as_json)
+        about = About(workflow, asset, owner, partition)
+        found = reader.runs(
+            limit + (not as_json),
+            *(after, status, workflow),
+            asset=asset,
+            project=owner,
+            partition=partition,
+            trigger=trigger,
+            period=within,
+        )
+        counted = None if as_json or not several(about) else reader.run_tally(status, trigger, about, period=within)
+        filtered = any((after, since, until, status, trigger, workflow, asset, owner))
+        show_page(found, listing.RUNS, NO_RUNS, limit, counted, filtered=filtered, as_json=as_json)
 
 
 @command(
@@ -131,8 +156,9 @@ def runs(
 @click.option(
     "--type", "kind", metavar="NAME", help="Only this type, or those that begin with it (asset, workflow.run)."
 )
-@click.option("--subject", metavar="NAME", help="Only about this asset or workflow.")
-@click.option("--asset", metavar="ASSET", help="Only about this asset and the workflow that produces it.")
+@click.option("--subject", metavar="NAME", help="Only about this asset or workflow, or those that a pattern matches.")
+@click.option("--asset", metavar="ASSET", help="Only about this asset, or a pattern's, and their workflows.")
+@of_option
 @partition_option
 @since_option
 @until_option
@@ -148,6 +174,7 @@ def events(
     kind: str | None,
     subject: str | None,
     asset: str | None,
+    owner: str | None,
     partition: str | None,
     since: str | None,
     until: str | None,
@@ -166,19 +193,25 @@ def events(
         raise UsageError("--subject and --asset exclude each other; give one of them")
     with app.read_backend() as reader:
         if event is not None:
-            _refuse_filters(after, kind, subject, asset, partition, since, until, follow=follow)
+            _refuse_filters(after, kind, subject, asset, owner, partition, since, until, follow=follow)
             _show_outcomes(reader.event(event, limit), as_json=as_json)
             return
         output.warn(unknown_types([kind] if kind else ()))
         if follow:
             refuse_period(since, until)
-            about = {"subject": subject, "asset": asset, "partition": partition}
-            follower = EventFollower(reader, limit=limit, after=after, type=kind, **about)
+            refuse_patterns(owner)
+            names = {"subject": subject, "asset": asset, "partition": partition}
+            follower = EventFollower(reader, limit=limit, after=after, type=kind, **names)
             _follow(follower, listing.EVENTS, as_json=as_json)
         within = period(reader, since, until)
-        found = reader.events(limit, after, kind, subject, asset=asset, partition=partition, period=within)
-        filtered = any((after, kind, subject, asset, since, until))
-        _show(found, listing.EVENTS, NO_EVENTS, filtered=filtered, as_json=as_json)
+        names = {"asset": asset, "project": owner, "partition": partition}
+        found = reader.events(limit + (not as_json), after, kind, subject, period=within, **names)
+        about = About(subject, asset, owner, partition)
+        counted = None
+        if several(about) and not as_json:
+            counted = reader.event_tally(kind, subject, about, period=within)
+        filtered = any((after, kind, subject, asset, owner, since, until))
+        show_page(found, listing.EVENTS, NO_EVENTS, limit, counted, filtered=filtered, as_json=as_json)
 
 
 @command(
@@ -192,8 +225,9 @@ def events(
 )
 @limit_option(20)
 @after_option
-@click.option("--workflow", metavar="SLUG", help="Only about this workflow.")
-@click.option("--asset", metavar="ASSET", help="Only about the workflow that produces this asset.")
+@click.option("--workflow", metavar="SLUG", help="Only about this workflow, or those that a pattern matches.")
+@click.option("--asset", metavar="ASSET", help="Only about the workflows that produce this asset, or a pattern's.")
+@of_option
 @partition_option
 @click.option("--outcome", type=click.Choice(OUTCOMES), help="Only with this outcome.")
 @since_option
@@ -208,6 +242,7 @@ def decisions(
     after: str | None,
     workflow: str | None,
     asset: str | None,
+    owner: str | None,
     partition: str | None,
     outcome: str | None,
     since: str | None,
@@ -224,13 +259,17 @@ def decisions(
         if follow:
             _refuse_after(after)
             refuse_period(since, until)
+            refuse_patterns(owner, workflow, asset)
             slug = _producer(reader, asset, "decision") if asset else workflow
             follower = DecisionFollower(reader, limit=limit, workflow=slug, partition=partition, outcome=outcome)
             _follow(follower, listing.DECISIONS, as_json=as_json)
         within = period(reader, since, until)
-        found = reader.decisions(limit, after, workflow, asset, partition=partition, outcome=outcome, period=within)
-        filtered = any((after, workflow, asset, outcome, since, until))
-        _show(found, listing.DECISIONS, NO_DECISIONS, filtered=filtered, as_json=as_json)
+        names = {"project": owner, "partition": partition, "outcome": outcome}
+        found = reader.decisions(limit + (not as_json), after, workflow, asset, period=within, **names)
+        about = About(workflow, asset, owner, partition)
+        counted = None if as_json or not several(about) else reader.decision_tally(outcome, about, period=within)
+        filtered = any((after, workflow, asset, owner, outcome, since, until))
+        show_page(found, listing.DECISIONS, NO_DECISIONS, limit, counted, filtered=filtered, as_json=as_json)
 
 
 @command(
@@ -251,7 +290,7 @@ def workers(app: App, *, limit: int, stopped: bool, as_json: bool) -> None:
     """
     with app.read_backend() as reader:
         found = reader.workers(limit, stopped=stopped)
-    _show(found, listing.WORKERS, NO_WORKERS, filtered=False, as_json=as_json)
+    show(found, listing.WORKERS, NO_WORKERS, filtered=False, as_json=as_json)
 
 
 @command(
@@ -275,7 +314,7 @@ def audit(app: App, *, subject: str | None, limit: int, after: str | None, as_js
     """
     with app.read_backend() as reader:
         found = reader.audit(limit, after, subject)
-    _show(found, listing.AUDIT, NO_CHANGES, filtered=any((after, subject)), as_json=as_json)
+    show(found, listing.AUDIT, NO_CHANGES, filtered=any((after, subject)), as_json=as_json)
 
 
 def _refuse_both(workflow: str | None, asset: str | None) -> None:
@@ -323,16 +362,6 @@ def _show_outcomes(event: EventDetail, *, as_json: bool) -> None:
         output.show(Table.of(event_outcomes.COLUMNS, [event_outcomes.cells(one) for one in event["fates"]]))
     if note := event_outcomes.more_text(event) if event["fates"] else event_outcomes.no_outcome_text(event):
         output.message(note)
-
-
-def _show(found: list[T], kind: listing.Listing[T], advice: str, *, filtered: bool, as_json: bool) -> None:
-    """Print entries. An empty listing says what to do next: `advice`, or to look without the filters."""
-    if as_json:
-        output.print_json(found)
-    elif found:
-        output.show(kind.table(found))
-    else:
-        output.message("nothing matches; leave out filters to see more" if filtered else advice)
 
 
 def _follow(follower: Follower[T], kind: listing.Listing[T], *, as_json: bool) -> None:

@@ -16,6 +16,18 @@ class Page(TypedDict, Generic[T]):
     next: str | None
 
 
+class Tally(TypedDict):
+    """How many entries a listing has on all of its pages: `total`, and by kind.
+
+    `complete`: whether all were counted. If not, `total` and `counts` are about the newest ones.
+    """
+
+    sentence: str
+    total: int
+    complete: bool
+    counts: dict[str, int]
+
+
 class Process(TypedDict):
     """A registered process. `live` is false without a recent heartbeat. `runs`: the runs that it executes."""
 

@@ -14,7 +14,7 @@ import psycopg
 
 from freshline.duration import in_words
 from freshline.errors import DatabaseError, SchemaError
-from freshline.store.read.reader import MAX_LIMIT
+from freshline.store.read.history import MAX_LIMIT
 
 if TYPE_CHECKING:
     from freshline.store.store import Store

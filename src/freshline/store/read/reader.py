@@ -6,8 +6,7 @@ transaction on one snapshot of the database, with a fixed number of statements r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, cast
 
 from freshline.model.documents.asset import (
@@ -22,190 +21,26 @@ from freshline.model.documents.asset import (
     StoredAsset,
 )
 from freshline.model.documents.decision import Decision, Plan
-from freshline.model.documents.event import Event, EventDetail
-from freshline.model.documents.lineage import RunLineage
 from freshline.model.documents.partition import AssetPartitions, WantedPartitions
-from freshline.model.documents.run import LogLine, Run, RunDetail
 from freshline.model.documents.status import EVERYTHING_USED, Status, WantedStatus, WorkflowStatus
 from freshline.model.documents.watch import Watch
 from freshline.model.documents.workflow import Definition, PolicyStatus
-from freshline.model.events import cloud_event
 from freshline.model.json import Json
-from freshline.store.read import declarations, resolve, runs, snapshots
-from freshline.store.read.event_outcomes import of_event
-from freshline.store.read.installation import InstallationReader
+from freshline.store.read import declarations, resolve, snapshots
+from freshline.store.read.history import MAX_LIMIT, HistoryReader
 from freshline.store.read.lineage import Lineage
 from freshline.store.read.partitions import whole_asset
 from freshline.store.read.resolve import PartitionKey
-from freshline.store.read.session import ReadSession, json_value
+from freshline.store.read.session import json_value
 from freshline.store.read.status import SILENT_MS, newest_of, notes, read_status, workflow_status
 
 if TYPE_CHECKING:
     from freshline.settings import Settings
     from freshline.simulation.from_store import Facts
 
-MAX_LIMIT = 100_000
-OVERLAP = timedelta(seconds=60)  # followers read this far back: a transaction may commit after a read that it precedes
 
-Period = tuple[datetime | None, datetime | None]
-ALWAYS: Period = (None, None)
-
-
-class Reader(InstallationReader):
-    """Read-only access to one database. Lists are newest first; `after` is the last id of the previous page."""
-
-    def runs(
-        self,
-        limit: int = 20,
-        after: str | None = None,
-        status: str | None = None,
-        workflow: str | None = None,
-        *,
-        asset: str | None = None,
-        partition: str | None = None,
-        trigger: str | None = None,
-        period: Period = ALWAYS,
-    ) -> list[Run]:
-        """List runs. `workflow` is a slug, `asset` stands for its producing workflow, `period` limits `queuedAt`.
-
-        `partition` is a partition key of that workflow or asset.
-        """
-        with self._session() as session:
-            cursor = resolve.run_id(session, after) if after else None
-            only = resolve.asset(session, asset)["workflowId"] if asset else resolve.workflow_id(session, workflow)
-            if asset and only is None:
-                return []
-            key = resolve.partition_key(session, partition, asset, workflow)
-            filters = {"status": status, "workflow": only, "partition": key, "trigger": trigger, **_period(period)}
-            return runs.list_runs(session, limit=limit, after=cursor, **filters)
-
-    def run(self, run_id: str) -> RunDetail:
-        """Return a run, by its id or a unique suffix, with its published outputs."""
-        with self._session() as session:
-            return runs.find_run(session, resolve.run_id(session, run_id))
-
-    def lineage(self, run_id: str) -> RunLineage | None:
-        """Return `{queued_at, inputs, outputs}` of a run as database values; None if the run was pruned."""
-        with self._session() as session:
-            return runs.lineage(session, run_id)
-
-    def find_run(self, text: str) -> str:
-        """Return the full id of a run from its id or a unique suffix of at least six hex digits."""
-        with self._session() as session:
-            return resolve.run_id(session, text)
-
-    def moving_runs(
-        self,
-        since: datetime,
-        tracked: Sequence[str] = (),
-        workflow: str | None = None,
-        *,
-        partition: str | None = None,
-    ) -> list[Run]:
-        """List runs that may have changed, oldest first: active, tracked, or queued since (with overlap)."""
-        with self._session() as session:
-            only = resolve.workflow_id(session, workflow)
-            key = resolve.partition_key(session, partition, None, workflow)
-            where = {"workflow": only, "partition": key}
-            moved = session.rows("moving_runs", since=since - OVERLAP, tracked=list(tracked), **where)
-            return runs.list_runs(session, ids=[row["id"] for row in moved], limit=len(moved))[::-1]
-
-    def logs(
-        self,
-        run_id: str,
-        after: int = -1,
-        limit: int = MAX_LIMIT,
-        *,
-        tail: int | None = None,
-        period: Period = ALWAYS,
-    ) -> list[LogLine]:
-        """List the log lines of a run after line `after`, in order; with `tail`, the last ones."""
-        with self._session() as session:
-            chosen = {"run": resolve.run_id(session, run_id), "after": after, **_period(period)}
-            if tail is None:
-                return session.documents(LogLine, "logs", **chosen, limit=limit)
-            return session.documents(LogLine, "last_logs", **chosen, limit=tail)[::-1]
-
-    def events(
-        self,
-        limit: int = 20,
-        after: str | None = None,
-        type: str | None = None,  # noqa: A002 - the field's name
-        subject: str | None = None,
-        *,
-        asset: str | None = None,
-        partition: str | None = None,
-        period: Period = ALWAYS,
-    ) -> list[Event]:
-        """List events. `after` may also be a position; `type` is a name or a prefix (`asset`, `workflow.run`).
-
-        `asset`: events about the asset, or about the workflow that produces it.
-        """
-        with self._session() as session:
-            cursor = resolve.event(session, after) if after else {"time": None, "id": None}
-            place = {"after_time": cursor["time"], "after_id": cursor["id"]}
-            about = _about(session, subject, asset, partition)
-            found = session.rows("events", limit=limit, **about, **place, **_type(type), **_period(period))
-            return list(map(cloud_event, found))
-
-    def event(self, text: str, limit: int = 100) -> EventDetail:
-        """Return an event by its id or position, with its outcome for the first `limit` affected workflows."""
-        with self._session() as session:
-            found = resolve.event(session, text)
-            outcomes = of_event(session.connection, found, limit, self._partitions.at(session).readers)
-        return {**cloud_event(found), **outcomes}
-
-    def events_since(
-        self,
-        position: int,
-        type: str | None = None,  # noqa: A002 - the field's name
-        subject: str | None = None,
-        *,
-        asset: str | None = None,
-        partition: str | None = None,
-    ) -> list[Event]:
-        """List up to 1,000 numbered events after a position, oldest first. A follower that continues misses none."""
-        with self._session() as session:
-            about = _about(session, subject, asset, partition)
-            found = session.rows("events_since", position=position, **about, **_type(type))
-            return list(map(cloud_event, found))
-
-    def position(self, after: str | None = None) -> int:
-        """Return the position of the event `after`, or of the newest one; 0 if there is none."""
-        with self._session() as session:
-            found = resolve.event(session, after) if after else session.rows("last_position")[0]
-            return int(found["position"] or 0)
-
-    def decisions(
-        self,
-        limit: int = 20,
-        after: str | None = None,
-        workflow: str | None = None,
-        asset: str | None = None,
-        *,
-        partition: str | None = None,
-        outcome: str | None = None,
-        period: Period = ALWAYS,
-    ) -> list[Decision]:
-        """List decisions. `asset` stands for the workflow that produces it; a source has none."""
-        with self._session() as session:
-            cursor = resolve.decision_id(session, after) if after else None
-            only = resolve.asset(session, asset)["workflowId"] if asset else resolve.workflow_id(session, workflow)
-            if asset and only is None:
-                return []
-            key = resolve.partition_key(session, partition, asset, workflow)
-            filters = {"workflow": only, "partition": key, "outcome": outcome, **_period(period)}
-            return session.documents(Decision, "decisions", limit=limit, after=cursor, **filters)
-
-    def decisions_since(
-        self, since: datetime, workflow: str | None = None, *, partition: str | None = None
-    ) -> list[Decision]:
-        """List decisions made since then (with overlap), oldest first. A follower drops duplicates."""
-        with self._session() as session:
-            only = resolve.workflow_id(session, workflow)
-            key = resolve.partition_key(session, partition, None, workflow)
-            where = {"workflow": only, "partition": key}
-            return session.documents(Decision, "decisions_since", since=since - OVERLAP, **where)
+class Reader(HistoryReader):
+    """Read-only access to one database."""
 
     def names(self, prefix: str = "", limit: int = MAX_LIMIT) -> list[Name]:
         """List assets and workflows that are not retired, by name."""
@@ -372,22 +207,3 @@ class Reader(InstallationReader):
 
         with self._session() as session:
             return preview.history(session.connection, since, most)
-
-
-def _about(session: ReadSession, subject: str | None, asset: str | None, partition: str | None) -> Json:
-    """Return which events to read: about which names, and about which partition of them."""
-    if partition is not None and asset is None and subject is not None:
-        found = resolve.asset_or_workflow(session, subject)
-        asset_id, slug = (None, found["slug"]) if "slug" in found else (found["assetId"], None)
-        key = resolve.partition_key(session, partition, asset_id, slug)
-    else:
-        key = resolve.partition_key(session, partition, asset, None)
-    return {"subjects": resolve.subjects(session, subject, asset), "partition": key}
-
-
-def _period(period: Period) -> Json:
-    return {"since": period[0], "until": period[1]}
-
-
-def _type(name: str | None) -> Json:
-    return {"type": name, "prefix": None if name is None else name.rstrip("*").rstrip(".") + "."}

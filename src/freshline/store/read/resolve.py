@@ -15,7 +15,7 @@ from freshline.partitions import document
 from freshline.partitions.keys import shown
 from freshline.store.read.session import ReadSession
 from freshline.suggest import did_you_mean, hint
-from freshline.unmatched import is_pattern, matching
+from freshline.unmatched import as_regex, is_pattern
 
 SHORTEST_SUFFIX = 6
 PartitionKey = str | Mapping[str, str]
@@ -154,15 +154,38 @@ def scope(session: ReadSession, name: str | None) -> tuple[list[str] | None, lis
 
 def _matching(session: ReadSession, pattern: str) -> tuple[list[str], list[str]]:
     """Return the assets that a pattern matches, and their workflows."""
-    known: dict[str, str | None] = {row["assetId"]: row["workflowSlug"] for row in session.rows("asset_names")}
-    found = matching(pattern, known)
-    if not found:
-        raise NotFoundError(f"no asset matches {pattern!r}", hint=hint(pattern.strip("*."), known))
-    return found, sorted({slug for one in found if (slug := known[one])})
+    found = matching_assets(session, pattern)
+    return [row["assetId"] for row in found], sorted({row["workflowSlug"] for row in found if row["workflowSlug"]})
+
+
+def matching_assets(session: ReadSession, pattern: str, project: str | None = None) -> list[Json]:
+    """Return the assets that a pattern matches. Raise NotFoundError with similar names if there is none."""
+    if found := session.rows("matching_assets", pattern=as_regex(pattern), project=project):
+        return found
+    names = [row["assetId"] for row in session.rows("matching_assets", pattern=None, project=project)]
+    of = f" of project {project!r}" if project else ""
+    raise NotFoundError(f"no asset{of} matches {pattern!r}", hint=hint(pattern.strip("*."), names))
+
+
+def matching_workflows(session: ReadSession, pattern: str, project: str | None = None) -> list[Json]:
+    """Return the workflows whose slugs a pattern matches. Raise NotFoundError with similar names if there is none."""
+    if found := session.rows("matching_workflows", pattern=as_regex(pattern), project=project):
+        return found
+    slugs = [row["slug"] for row in session.rows("matching_workflows", pattern=None, project=project)]
+    of = f" of project {project!r}" if project else ""
+    raise NotFoundError(f"no workflow{of} matches {pattern!r}", hint=hint(pattern.strip("*-"), slugs))
+
+
+def project(session: ReadSession, name: str | None) -> None:
+    """Raise NotFoundError with similar names if a project does not exist."""
+    if name is not None:
+        names = [row["name"] for row in session.rows("project_names")]
+        if name not in names:
+            raise NotFoundError(f"project {name!r} does not exist", hint=hint(name, names))
 
 
 def subjects(session: ReadSession, subject: str | None, asset_id: str | None) -> list[str] | None:
-    """Return the subjects of events to read; None for all."""
+    """Return the subjects of events to read, of names that are not patterns; None for all."""
     if asset_id is None:
         return None if subject is None else [subject]
     slug = asset(session, asset_id)["workflowSlug"]

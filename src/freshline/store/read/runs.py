@@ -12,7 +12,7 @@ from freshline.model.json import Json
 from freshline.model.state import split_reference
 from freshline.store.read.session import ReadSession
 
-NO_FILTER = dict.fromkeys(("status", "workflow", "partition", "trigger", "since", "until", "after"))
+NO_FILTER = dict.fromkeys(("status", "workflows", "partition", "trigger", "since", "until", "after"))
 
 
 def list_runs(session: ReadSession, *, ids: Sequence[Any] | None = None, **filters: Any) -> list[Run]:

@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from freshline.errors import NotFoundError
 from freshline.model.documents.partition import PartitionSummary
 from freshline.model.documents.status import (
     AssetStatus,
@@ -27,7 +26,6 @@ from freshline.store.read import resolve
 from freshline.store.read.partitions import CurrentPartitions
 from freshline.store.read.session import ReadSession, json_value
 from freshline.store.read.summary import read_causes, summarize
-from freshline.suggest import hint
 from freshline.unmatched import is_pattern
 
 MOST_CAUSES = 20
@@ -40,7 +38,7 @@ def read_status(session: ReadSession, partitions: CurrentPartitions, name: str |
     """Return the status of the installation, of one asset or workflow, or of the assets that a pattern matches."""
     names, slugs = resolve.scope(session, name)
     one = name is not None and not is_pattern(name)
-    _check(session, wanted)
+    resolve.project(session, wanted.project)
     newest = partitions.newest(names)
     assets = session.rows("status_assets", assets=names, **newest_of(newest))
     workflows = session.rows("status_workflows", slugs=slugs, **newest_of(partitions.newest() if slugs else newest))
@@ -71,14 +69,6 @@ def read_status(session: ReadSession, partitions: CurrentPartitions, name: str |
         "materializers": queue["materializers"],
         "rootCauses": session.documents(RootCause, "root_causes", slugs=slugs, limit=MOST_CAUSES) if one else [],
     }
-
-
-def _check(session: ReadSession, wanted: WantedStatus) -> None:
-    """Raise NotFoundError if the project does not exist."""
-    if wanted.project is not None:
-        names = [row["name"] for row in session.rows("project_names")]
-        if wanted.project not in names:
-            raise NotFoundError(f"project {wanted.project!r} does not exist", hint=hint(wanted.project, names))
 
 
 def _states(wanted: WantedStatus) -> Collection[AssetState]:

@@ -12,7 +12,7 @@ SELECT r.id, w.slug AS "workflowSlug", r.partition_key AS "partitionKey", r.stat
 FROM runs r JOIN workflows w ON w.id = r.workflow_id
 WHERE (%(ids)s::uuid[] IS NULL OR r.id = ANY(%(ids)s))
   AND (%(status)s::text IS NULL OR r.status = %(status)s)
-  AND (%(workflow)s::bigint IS NULL OR r.workflow_id = %(workflow)s)
+  AND (%(workflows)s::bigint[] IS NULL OR r.workflow_id = ANY(%(workflows)s))
   AND (%(partition)s::text IS NULL OR r.partition_key = %(partition)s)
   AND (%(trigger)s::text IS NULL OR r.trigger_type = %(trigger)s)
   AND (%(since)s::timestamptz IS NULL OR r.queued_at >= %(since)s)
@@ -125,7 +125,7 @@ SELECT coalesce(max(position), 0) AS position FROM events WHERE position IS NOT 
 SELECT d.id, w.slug AS "workflowSlug", d.partition_key AS "partitionKey", d.version AS "workflowVersion", d.outcome,
        d.reason, freshline_evidence(d) AS "evidence", d.at, d.last_at AS "lastAt", d.count, d.run_id AS "runId"
 FROM decisions d JOIN workflows w ON w.id = d.workflow_id
-WHERE (%(workflow)s::bigint IS NULL OR d.workflow_id = %(workflow)s)
+WHERE (%(workflows)s::bigint[] IS NULL OR d.workflow_id = ANY(%(workflows)s))
   AND (%(partition)s::text IS NULL OR d.partition_key = %(partition)s)
   AND (%(outcome)s::text IS NULL OR d.outcome = %(outcome)s)
   AND (%(since)s::timestamptz IS NULL OR d.at >= %(since)s)
@@ -549,6 +549,20 @@ WHERE starts_with(name, %(prefix)s) ORDER BY name, kind LIMIT %(limit)s
 -- purpose: list every asset with the slug of its producer, null for a source
 SELECT a.id AS "assetId", w.slug AS "workflowSlug", a.step_id AS "stepId"
 FROM assets a LEFT JOIN workflows w ON w.id = a.producer_id ORDER BY a.id
+
+-- name: matching_assets
+-- purpose: list the assets whose ids match a regular expression, of one project or of all
+SELECT a.id AS "assetId", w.slug AS "workflowSlug", a.producer_id AS "workflowId"
+FROM assets a LEFT JOIN workflows w ON w.id = a.producer_id
+WHERE (%(pattern)s::text IS NULL OR a.id ~ %(pattern)s)
+  AND (%(project)s::text IS NULL OR coalesce(w.project, a.source_project) = %(project)s)
+ORDER BY a.id
+
+-- name: matching_workflows
+-- purpose: list the workflows whose slugs match a regular expression, of one project or of all; retired ones too
+SELECT id, slug FROM workflows
+WHERE (%(pattern)s::text IS NULL OR slug ~ %(pattern)s) AND (%(project)s::text IS NULL OR project = %(project)s)
+ORDER BY slug
 
 -- name: asset
 -- purpose: find an asset with its producer
