@@ -83,6 +83,12 @@ class Chain:
         """
         return self._each("report", self._with_keys(assets), lambda one, simulator: _report(simulator, one, version))
 
+    def report_together(self, *assets: Name, version: str | None = None) -> Chain:
+        """Report sources, or partitions, as one generation: no join below two of them runs on half of it."""
+        names = self._with_keys(assets)
+        shown = ", ".join(map(str, names))
+        return self._after(f"report_together {shown}", lambda simulator: _report_together(simulator, names, version))
+
     def start(self, *names: Name) -> Chain:
         """Start queued runs. The versions that they read are fixed from now on."""
         return self._each("start", names, lambda name, simulator: simulator.begin(self._queued(simulator, name)))
@@ -331,14 +337,25 @@ def _pair(name: Name) -> tuple[str, str]:
     return (name, "") if isinstance(name, str) else name
 
 
+def _report_together(simulator: Simulator, names: Iterable[Name], version: str | None) -> None:
+    given = [_fitting(simulator, name) for name in names]
+    simulator.report_together((asset_id, key, version) for asset_id, key in given)
+
+
 def _report(simulator: Simulator, name: Name, version: str | None) -> None:
+    asset_id, key = _fitting(simulator, name)
+    simulator.report(asset_id, version, key)
+
+
+def _fitting(simulator: Simulator, name: Name) -> tuple[str, str]:
+    """Return an asset and a partition key that it has, or none."""
     asset_id, key = _pair(name)
     partitioning = simulator.catalogue.graph.partitioning(simulator.catalogue.asset(asset_id))
     if partitioning.columns and not key:
         raise UsageError(f"asset {asset_id!r} has partitions, and none is named", hint=f"e.g. {partitioning.example}")
     if key and not partitioning.columns:
         raise UsageError(f"asset {asset_id!r} has no partitions; report it without {key!r}")
-    simulator.report(asset_id, version, key)
+    return asset_id, key
 
 
 def _last(simulator: Simulator) -> Backfill:

@@ -169,6 +169,22 @@ def test_deliveries_are_listed_and_skipped(api: Api) -> None:
     assert [one["number"] for one in api.get("/assets/files/deliveries", after=2)["items"]] == [1]
 
 
+def test_reports_that_belong_together(api: Api) -> None:
+    """All are stored, or none; the key of the header is that of each (docs/semantics.md#R4.7)."""
+    api.lab.apply(*api.lab.applied.values(), sources=("other",))
+    both = {"reports": [{"assetId": "a", "dataVersion": "2"}, {"assetId": "other", "payload": {"rows": 7}}]}
+    first = api.post("/reports", both, expect=202, Idempotency_Key="k1")
+    assert [(one["assetId"], one["changed"]) for one in first["reports"]] == [("a", True), ("other", True)]
+    event = api.get(f"/events/{first['reports'][0]['eventId']}")
+    assert event["data"]["group"] == {"id": first["groupId"], "members": ["a", "other"]}
+    again = api.post("/reports", both, expect=202, Idempotency_Key="k1")
+    assert (again["duplicate"], again["groupId"]) == (True, None)
+    half = {"reports": [{"assetId": "a", "dataVersion": "3"}, {"assetId": "b"}]}
+    assert api.post("/reports", half, expect=409)["code"] == "conflict"
+    assert api.post("/reports", {"reports": both["reports"][:1]}, expect=422)["code"] == "invalid-request"
+    assert api.get("/assets/a")["dataVersion"] == "2"
+
+
 def test_the_outside_reports_a_source(api: Api) -> None:
     """A report starts a wave; its key makes it count once; what a workflow produces is refused.
 

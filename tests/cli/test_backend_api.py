@@ -255,6 +255,7 @@ def test_words_for_people_are_the_same(
              ("status shop.clen", 1), ("why shop.clen", 1), ("pause make-clen", 1), ("runs 4711", 2),
              ("logs abcdef", 1),
              ("report shop.raw --key k", 1), ("report shop.clean", 1),
+             ("report --together shop.raw=v2 shop.rew=v2", 1), ("report --together shop.raw=v2", 2),
              ("expire shop.raw", 1), ("show shop.clean --version 99", 1)]  # fmt: skip
 
     def printed() -> list[tuple[str, str]]:

@@ -75,6 +75,7 @@ def stored(lab: Lab) -> Facts:
         "holds": {_unit(row): row["hold"] for row in lab.rows(HOLDS)},
         "partitions": _known({_unit(row): _stored_partition(row) for row in lab.rows(PARTITIONS)}),
         "backfills": _stored_backfills(lab),
+        "groups": sorted(tuple(row["members"]) for row in lab.rows("SELECT members FROM report_groups")),
     }
 
 
@@ -123,6 +124,7 @@ def remembered(simulator: Simulator, said: Said) -> Facts:
         "holds": {one.name: hold for one in members.values() if (hold := simulator.considerations.hold_of(one.id))},
         "partitions": _known({member.name: _partition(simulator, member) for member in members.values()}),
         "backfills": [_backfill(simulator, one) for one in simulator.backfills.known.values()],
+        "groups": sorted(simulator.report_groups.open),
     }
 
 

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from freshline.model.enums import RunStatus
+from freshline.model.reports import SourceReport
 from freshline.model.run import ClaimedRun
 from freshline.simulation import Catalogue, Run, Simulator
 from tests.simulation.facts import Said
@@ -26,9 +27,9 @@ JOINING = (
 SOON = {"baseMs": 20_000, "maxMs": 30_000, "budget": 2, "probeMs": 400_000}
 
 
-def random_project(luck: random.Random, *, dense: bool) -> list[dict[str, Any]]:
+def random_project(luck: random.Random, *, dense: bool, sources: int | None = None) -> list[dict[str, Any]]:
     """Return a few workflows with random policies. `dense`: nearly all of them join inputs and wait."""
-    known = [f"s{number}" for number in range(1 if dense else luck.randint(1, 3))]
+    known = [f"s{number}" for number in range(sources or (1 if dense else luck.randint(1, 3)))]
     workflows = []
     for number in range(luck.randint(4, 8)):
         made = (_joining if dense else _workflow)(luck, f"w{number}", known)
@@ -84,13 +85,14 @@ def _edge(luck: random.Random) -> dict[str, Any]:
 
 
 class Both:
-    """The same steps in the store and in the simulator."""
+    """The same steps in the store and in the simulator. `groups`: of how many sources, which are reported together."""
 
-    def __init__(self, lab: Lab, seed: int) -> None:
+    def __init__(self, lab: Lab, seed: int, *, groups: int | None = None) -> None:
         self.luck = random.Random(seed)  # noqa: S311 - a seed, not a secret
         self.lab = lab
         self.dense = dense = seed % 3 != 0
-        definitions = random_project(self.luck, dense=dense)
+        self.groups = groups
+        definitions = random_project(self.luck, dense=dense, sources=groups)
         lab.apply(*definitions)
         self.said = Said()
         catalogue = Catalogue.of(project(*definitions).workflows, lab.settings)
@@ -126,11 +128,22 @@ class Both:
     def report(self) -> str:
         if not self.simulator.catalogue.sources:
             return "nothing to report"
+        if self.groups and self.luck.random() < 0.7 and len(self.simulator.catalogue.sources) > 1:
+            return self.report_together()
         asset_id = self.luck.choice(self.simulator.catalogue.sources)
         version = f"{asset_id}-{self.luck.choice((1, next(self._versions)))}"
         self.lab.report(asset_id, version)
         self.simulator.report(asset_id, version)
         return f"report {asset_id} {version}"
+
+    def report_together(self) -> str:
+        """Report two sources or more as one generation."""
+        known = sorted(self.simulator.catalogue.sources)
+        members = sorted(self.luck.sample(known, self.luck.randint(2, len(known))))
+        versions = {one: f"{one}-{self.luck.choice((1, next(self._versions)))}" for one in members}
+        self.lab.store.operations.report_together([SourceReport(*one) for one in versions.items()])
+        self.simulator.report_together((one, "", version) for one, version in versions.items())
+        return f"report together {versions}"
 
     def begin(self) -> str:
         """Start a run. Equally urgent runs are claimed in any order: the simulator follows the store."""

@@ -16,9 +16,9 @@ ANY = range(1_000, 1_006)
 MORE = range(2_000, 2_200)
 
 
-def play(lab: Lab, seed: int) -> None:
+def play(lab: Lab, seed: int, *, groups: int | None = None) -> None:
     """Compare a random history in the store and the simulator: all facts after every step, and all decisions."""
-    both = Both(lab, seed)
+    both = Both(lab, seed, groups=groups)
     both.settle()
     told: list[str] = []
     for _ in range(STEPS):
@@ -40,6 +40,23 @@ def test_a_random_history_gives_the_same_decisions_and_runs(seed: int, lab: Lab)
 def test_many_random_histories_give_the_same(seed: int, lab: Lab) -> None:
     """The same, for long."""
     play(lab, seed)
+
+
+GROUPED = range(5_001, 5_009)
+MANY_GROUPED = range(6_000, 6_200)
+
+
+@pytest.mark.parametrize("seed", GROUPED)
+def test_a_random_history_with_groups_gives_the_same(seed: int, lab: Lab) -> None:
+    """Sources that are reported together, alone, and in several groups (docs/semantics.md#R4.7)."""
+    play(lab, seed, groups=2 + seed % 3)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", MANY_GROUPED)
+def test_many_random_histories_with_groups_give_the_same(seed: int, lab: Lab) -> None:
+    """The same, for long."""
+    play(lab, seed, groups=2 + seed % 3)
 
 
 PARTITIONED = range(3_001, 3_005)

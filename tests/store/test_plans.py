@@ -130,7 +130,7 @@ HOT = [
             " claim_considerations lock_consideration load_states load_bare"
             " queue_runs renew_runs set_quiet hurry_runs supersede_runs keep_waits drop_considerations"
             " hold_considerations record_decisions"
-            " count_decisions fire_timers expire_timers stamp_positions unpublished"
+            " count_decisions settle_groups fire_timers expire_timers stamp_positions unpublished"
         ),
         "runs": (
             "claim_run pinned_inputs own_heads finished_steps open_sessions renew_leases lock_run begin_step"
@@ -141,7 +141,7 @@ HOT = [
         "operations": (
             "lock_asset reported reported_again lock_head requested expire_now register_worker"
             " lock_any_run request_run use_token delivered delivered_all last_delivery lock_delivery"
-            " skip_delivery delivery_state same_path"
+            " skip_delivery delivery_state same_path add_report_group"
         ),
         "partitions": "seen_keys is_seen add_keys with_data move_next_keys stop_clocks start_clocks",
         "webhooks": "claim waiting following taken refused",
@@ -156,6 +156,8 @@ HOT = [
     }.items()
     for name in names.split()
 ]
+# Those that have not settled; one group replaces another with the same members.
+REPORT_GROUPS = {"report_groups", "report_groups_pkey"}
 # Small in any system: one row; unconsumed, queued, running or not yet logged rows; rows that users create.
 SMALL = {
     "evaluation.claim_inbox": {"inbox_pkey"},
@@ -164,7 +166,10 @@ SMALL = {
     # Backfills that have not ended are few; here there are none, and all indexes cost the same.
     "evaluation.load_states": {"inbox", "runs_active", "considerations", "considerations_due"}
     | {"considerations_expanding"}  # notes that are being expanded
-    | {"backfills_open", "backfills_recent", "backfills_pkey"},
+    | {"backfills_open", "backfills_recent", "backfills_pkey"}
+    | REPORT_GROUPS,
+    "evaluation.settle_groups": {"inbox", "backfills_open"} | REPORT_GROUPS,
+    "operations.add_report_group": REPORT_GROUPS,
     "evaluation.renew_runs": {"runs_queue"},
     "evaluation.hurry_runs": {"runs_queue"},
     "runs.renew_leases": {"runs_leases"},

@@ -19,6 +19,7 @@ from freshline.definitions.alerts import read_rule
 from freshline.errors import ConflictError, NotFoundError
 from freshline.model.alerts import AlertTarget
 from freshline.model.backfill import BackfillRequest
+from freshline.model.reports import SourceReport
 from freshline.model.run import ClaimedRun, StagedOutput
 from freshline.model.watch import Found, Look, SeenFile
 from freshline.store.alerts.messages import Letter as AlertLetter
@@ -92,6 +93,12 @@ def old_deliveries(scene: Scene) -> None:
     delivered(scene)
     scene.lab.report("files", "2")
     scene.lab.advance(days=31)
+
+
+def joining(scene: Scene) -> None:
+    """Make everything fresh, and declare another source."""
+    scene.lab.apply(*WORKFLOWS, sources=("other",))
+    idle(scene)
 
 
 def reported(scene: Scene) -> None:
@@ -767,6 +774,17 @@ CASES = {
         lambda s: s.lab.report("a", "2", key="k"),
         lambda s: s.lab.head("a")["sequence"] == 2 and s.count("inbox") == 1,
         idle,
+    ),
+    "report_together": Case(
+        lambda s: s.lab.store.operations.report_together(
+            [SourceReport("a", "2", "k"), SourceReport("other", "2", "k")]
+        ),
+        lambda s: (
+            s.lab.head("a")["sequence"] == 2
+            and s.lab.head("other")["sequence"] == 1
+            and (s.count("inbox"), s.count("report_groups")) == (2, 1)
+        ),
+        joining,
     ),
     "request_run": Case(
         lambda s: s.lab.store.operations.request_run("b", key="k"),

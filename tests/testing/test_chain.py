@@ -30,6 +30,17 @@ def test_a_diamond_joins_once() -> None:
         joined.expect_runs("d").succeed("d").expect_nothing().expect_fresh("b", "c", "d")
 
 
+def test_a_join_below_sources_that_are_reported_together() -> None:
+    """join waits for the slower branch of a group, and not for that of another report."""
+    flow = given([workflow("a", "orders"), workflow("b", "lineitem"), workflow("join", "a b")])
+    both = flow.report_together("orders", "lineitem").succeed("a").expect_held("join", "waiting-for-upstream")
+    settled = both.succeed("b").expect_run("join", mixed=False).succeed("join").expect_nothing()
+    for chain in (flow, settled):
+        chain.report("orders", "lineitem").succeed("a").expect_run("join", mixed=False)
+    with pytest.raises(UsageError, match="name different sources"):
+        flow.report_together("orders")
+
+
 def test_chains_do_not_share_anything() -> None:
     """What happens after one chain does not happen to another with the same beginning."""
     start = diamond().report("a")

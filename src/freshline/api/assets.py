@@ -17,8 +17,10 @@ from freshline.model.documents.installation import Page
 from freshline.model.documents.partition import AssetPartitions, WantedPartitions
 from freshline.model.documents.watch import Watch
 from freshline.model.enums import PartitionState
+from freshline.model.reports import SourceReport
 from freshline.store.operations.audit import acting
 from freshline.store.operations.report import Reported
+from freshline.store.operations.together import ReportedTogether
 from freshline.store.store import Store
 
 router = APIRouter(tags=["assets"], route_class=UnvalidatedRoute)
@@ -161,6 +163,30 @@ def report_asset(
             payload=report.payload,
             partition_key=as_key(store, assetId, report.partition_key),
         )
+
+
+@router.post("/reports", response_model=models.ReportedTogether, status_code=202)
+def report_together(
+    actor: RequireOperate, store: StoreDep, body: models.ReportsRequest, key: Key = None
+) -> ReportedTogether:
+    """Report that several sources changed as one generation: all reports are stored, or none.
+
+    No workflow below two of the sources reads only some of the changes. `Idempotency-Key` is the key of each report
+    without one.
+    """
+    reports = [
+        SourceReport(
+            one.asset_id,
+            one.data_version,
+            one_key(key, one.key),
+            one.sequence,
+            one.payload,
+            as_key(store, one.asset_id, one.partition_key),
+        )
+        for one in body.reports
+    ]
+    with acting(actor):
+        return store.operations.report_together(reports)
 
 
 @router.get("/watches", response_model=models.Page[models.Watch])

@@ -46,6 +46,10 @@ class AssetProduced(AboutAsset):
     """An asset has a new snapshot: a run published it, it was reported, or the asset was rolled back."""
 
     rolled_back_to: int = Field(default=0, description="the version whose rows are current again, after a rollback")
+    group: Json = Field(
+        default={},
+        description="of a report with others: the `id` of the group, and its `members`, as `asset` or `asset@key`",
+    )
 
 
 class AssetExpired(AboutAsset):

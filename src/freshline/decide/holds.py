@@ -264,4 +264,6 @@ def describe(blocker: Blocker) -> BlockerEvidence:
     found: BlockerEvidence = {"workflowSlug": blocker.slug, "motion": blocker.motion, "until": iso(blocker.until)}
     if blocker.partition_key:
         found["partitionKey"] = blocker.partition_key
+    if blocker.together:
+        found["together"] = list(blocker.together)
     return found

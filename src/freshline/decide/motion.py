@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import islice
 
+from freshline.decide.report_groups import Groups, Members
 from freshline.graph import Graph, fold
 from freshline.model.state import Blocker
 
@@ -43,10 +44,12 @@ class Walk:
     """A memoised search upwards from the workflows of one batch.
 
     It stops at the lowest level in motion. A batch is decided in topological order: `settle` records each decision.
+    `groups`: sources that were reported together, and that have not settled (docs/semantics.md#R4.7).
     """
 
-    def __init__(self, graph: Graph, motion: Mapping[int, Moving]) -> None:
+    def __init__(self, graph: Graph, motion: Mapping[int, Moving], groups: Iterable[Members] = ()) -> None:
         self._graph = graph
+        self._groups = Groups(graph, groups)
         self._motion = {w: m for w, m in motion.items() if w in graph.slugs}
         self._floor = min((graph.level(w) for w in self._motion), default=None)
         self._above: dict[int, frozenset[int]] = {}
@@ -81,11 +84,11 @@ class Walk:
         ordered = sorted(above, key=self._order)
         mixing = list(islice((x for x in ordered if self._could_mix(x, inputs)), MOST_BLOCKERS))
         if not every:
-            return tuple(self._blocker(x, mixes=True) for x in mixing)
+            return tuple(self._blocker(x, inputs, mixes=True) for x in mixing)
         # A mixing one is always named, however many others there are: the run has to say that it reads a mix.
         early = [x for x in ordered if is_early(self._motion[x], not_after)]
         found = list(dict.fromkeys((*early[: MOST_BLOCKERS - 1], *mixing[:1], *early, *mixing)))[:MOST_BLOCKERS]
-        return tuple(self._blocker(x, mixes=x in mixing) for x in found)
+        return tuple(self._blocker(x, inputs, mixes=x in mixing) for x in found)
 
     def came_out_unchanged(self, asset_id: str, moved_sources: Collection[str]) -> bool:
         """Return whether a source of the asset moved, and everything between them is at rest (docs/semantics.md#R1.4).
@@ -104,19 +107,38 @@ class Walk:
         moving = self._motion[workflow_id]
         return moving.cannot_run, moving.until is not None, moving.until or FIRST, workflow_id
 
+    def link(self, groups: Iterable[Members]) -> None:
+        """Let these groups of reports be those that have not settled."""
+        self._groups = Groups(self._graph, groups)
+
     def _could_mix(self, ancestor: int, changed: tuple[str, ...]) -> bool:
+        if self._shares_root(ancestor, changed):
+            return True
+        return bool(self._together(ancestor, changed))
+
+    def _shares_root(self, ancestor: int, changed: tuple[str, ...]) -> bool:
         origins = self._graph.origins(ancestor)
         return any(
-            not self._descends(asset_id, ancestor) and origins & self._graph.roots(asset_id) for asset_id in changed
+            origins & self._graph.roots(asset_id) and not self._descends(asset_id, ancestor) for asset_id in changed
         )
+
+    def _together(self, ancestor: int, changed: tuple[str, ...]) -> Members:
+        """Return the group from which the ancestor and a moved input descend, which does not descend from it."""
+        origins = self._graph.origins(ancestor)
+        for asset_id in changed:
+            for members in self._groups.linking(origins, self._graph.roots(asset_id)):
+                if not self._descends(asset_id, ancestor):
+                    return members
+        return ()
 
     def _descends(self, asset_id: str, ancestor: int) -> bool:
         producer = self._graph.producer(asset_id)
         return producer is not None and (producer == ancestor or ancestor in self._moving_above(producer))
 
-    def _blocker(self, workflow_id: int, *, mixes: bool) -> Blocker:
+    def _blocker(self, workflow_id: int, changed: tuple[str, ...], *, mixes: bool) -> Blocker:
         moving, slug = self._motion[workflow_id], self._graph.slugs[workflow_id]
-        return Blocker(workflow_id, slug, moving.kind, moving.until, moving.cannot_run, mixes)
+        together = self._together(workflow_id, changed) if mixes and not self._shares_root(workflow_id, changed) else ()
+        return Blocker(workflow_id, slug, moving.kind, moving.until, moving.cannot_run, mixes, together=together)
 
     def _moving_above(self, start: int) -> frozenset[int]:
         """Return the proper ancestors that were in motion when the walk began."""

@@ -18,6 +18,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from freshline.decide.motion import FIRST, MOST_BLOCKERS, Moving, is_early
+from freshline.decide.report_groups import Groups, Members
 from freshline.graph import UNPARTITIONED, Graph
 from freshline.model.state import Blocker, split_reference
 from freshline.partitions.calendar import END
@@ -57,8 +58,10 @@ class PartitionWalk:
         graph: Graph,
         motion: Mapping[int, Iterable[MovingPart]],
         newest: Mapping[tuple[str, int], Values] | None = None,
+        groups: Iterable[Members] = (),
     ) -> None:
         self._graph = graph
+        self._groups = Groups(graph, groups)
         self._newest = newest or {}
         self._parts = {w: list(parts) for w, parts in motion.items() if w in graph.slugs}
         self._floor = min((graph.level(w) for w in self._parts), default=None)
@@ -100,7 +103,11 @@ class PartitionWalk:
         early = [one for one in above if is_early(one.part.moving, not_after)]
         others = early if every else self._fan_in(workflow_id, own, above, since)
         found = list(dict.fromkeys((*others[: MOST_BLOCKERS - 1], *mixing[:1], *mixing, *others)))[:MOST_BLOCKERS]
-        return tuple(self._blocker(one, mixes=one in mixing) for one in sorted(found, key=_order))
+        return tuple(self._blocker(one, inputs, mixes=one in mixing) for one in sorted(found, key=_order))
+
+    def link(self, groups: Iterable[Members]) -> None:
+        """Let these groups of reports be those that have not settled (docs/semantics.md#R4.7)."""
+        self._groups = Groups(self._graph, groups)
 
     def came_out_unchanged(self, reference: str, moved_sources: Collection[str]) -> bool:
         """Return whether a source of the input moved, and all between them is at rest (docs/semantics.md#R1.4)."""
@@ -187,7 +194,10 @@ class PartitionWalk:
 
     def _could_mix(self, found: _Found, moved: Sequence[tuple[str, str]]) -> bool:
         """Return whether a moved input does not descend from these partitions, and shares a root with them."""
-        return any(not self._descends(found, *one) and self._shares_root(found, *one) for one in moved)
+        return any(
+            not self._descends(found, *one) and (self._shares_root(found, *one) or bool(self._together(found, *one)))
+            for one in moved
+        )
 
     def _descends(self, found: _Found, asset_id: str, key: str) -> bool:
         producer = self._graph.producer(asset_id)
@@ -207,6 +217,21 @@ class PartitionWalk:
             root in theirs and not roots.intersection(theirs[root]).is_empty
             for root, roots in self._computed_from(found.workflow_id, found.feeding)
         )
+
+    def _together(self, found: _Found, asset_id: str, key: str) -> Members:
+        """Return the group of reports from which both descend."""
+        graph = self._graph
+        for members in self._groups.linking(graph.origins(found.workflow_id), graph.roots(asset_id)):
+            known = [pair for one in members for pair in self._root_selections(*self._member(one)).items()]
+            theirs = self._root_selections(asset_id, self._input(asset_id, key)).items()
+            if _share(known, self._computed_from(found.workflow_id, found.feeding)) and _share(known, theirs):
+                return members
+        return ()
+
+    def _member(self, member: str) -> tuple[str, Selection]:
+        asset_id, key = split_reference(member)
+        # A partition that the definitions no longer have counts as all of them.
+        return asset_id, self._input(asset_id, key if key and self._graph.partitioning(asset_id).defines(key) else "")
 
     def _computed_from(self, workflow_id: int, feeding: Selection) -> Sequence[tuple[str | int, Selection]]:
         """Return the roots of the inputs of these partitions and of their predecessors. It is asked per moved input."""
@@ -247,8 +272,11 @@ class PartitionWalk:
             feeding[producer] = feeding[producer].union(selection)
         return feeding
 
-    def _blocker(self, found: _Found, *, mixes: bool) -> Blocker:
+    def _blocker(self, found: _Found, moved: Sequence[tuple[str, str]], *, mixes: bool) -> Blocker:
         moving, slug = found.part.moving, self._graph.slugs[found.workflow_id]
+        others = [one for one in moved if not self._descends(found, *one)] if mixes else []
+        alone = any(self._shares_root(found, *one) for one in others)
+        together = () if alone else next(filter(None, (self._together(found, *one) for one in others)), ())
         return Blocker(
             found.workflow_id,
             slug,
@@ -258,6 +286,7 @@ class PartitionWalk:
             mixes,
             found.part.key or "",
             moving.origin,
+            together,
         )
 
 
@@ -267,6 +296,12 @@ def feeding(graph: Graph, units: Iterable[tuple[int, str]]) -> Selections:
     for workflow_id, key in units:
         start[workflow_id] = start.get(workflow_id, NOTHING).union(selection_of(graph, workflow_id, key)).bounded()
     return PartitionWalk(graph, {}).climb(start, 0)
+
+
+def _share(some: Iterable[tuple[str | int, Selection]], others: Iterable[tuple[str | int, Selection]]) -> bool:
+    """Return whether a root is in both, with partitions in common."""
+    theirs = list(others)
+    return any(root == other and not one.intersection(two).is_empty for root, one in some for other, two in theirs)
 
 
 def _several(selection: Selection, partitioning: Partitioning) -> bool:

@@ -238,6 +238,7 @@ class Blocker:
 
     `until`: the end of its hold; None: it is active. `cannot_run`: it is held without a known end, or not automatic.
     `mixes`: a run that does not wait for it reads a mix. `origin`: when the root of its motion happened.
+    `together`: the sources that were reported together, if that is why it would be a mix (docs/semantics.md#R4.7).
     """
 
     workflow_id: int
@@ -248,6 +249,7 @@ class Blocker:
     mixes: bool = True
     partition_key: str = ""
     origin: datetime | None = None
+    together: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

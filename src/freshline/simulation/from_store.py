@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from freshline.decide.batch import with_defaults
+from freshline.decide.report_groups import Members
 from freshline.model.enums import Reason
 from freshline.model.policy import Policy
 from freshline.model.state import ActiveRun, Head, Input, State, Version
@@ -26,12 +27,14 @@ class Facts:
     """The stored facts about some workflows and all their ancestors at one moment.
 
     `due`: when outputs expire. `jobs`: the fingerprint of the job of each active run, by run id.
+    `groups`: of reports, those that have not settled.
     """
 
     now: datetime
     known: Sequence[Known]
     due: Mapping[str, Due] = field(default_factory=dict)
     jobs: Mapping[str, str] = field(default_factory=dict)
+    groups: Sequence[Members] = ()
 
 
 def restore(facts: Facts, settings: Settings, observer: Observer | None = None) -> Simulator:
@@ -54,6 +57,7 @@ def restore(facts: Facts, settings: Settings, observer: Observer | None = None) 
         simulator.note(state.workflow_id)
     for _, state in given:
         _put_sources(simulator, state)
+    simulator.report_groups.load(facts.groups)
     simulator.load_timers({one: due for one, due in facts.due.items() if one in simulator.assets})
     return simulator
 

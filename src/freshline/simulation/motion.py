@@ -40,6 +40,10 @@ class PartitionMotion(PartitionWalk):
             parts.setdefault(workflow_id, []).append(MovingPart(selection, moving))
         self._parts = parts
 
+    def is_moving(self, workflow_id: int) -> bool:
+        """Return whether any partition of the workflow is in motion."""
+        return bool(self._parts.get(workflow_id))
+
     def set_newest(self, newest: Newest) -> None:
         """Let the newest partitions with data be these. What was found with others is forgotten."""
         found = {edge: newest.values(*edge) for edge in self._graph.latest_edges}
@@ -92,6 +96,10 @@ class Motion(Walk):
             self._motion[workflow_id] = moving
             self._bits |= self._reach.bit[workflow_id]
 
+    def is_moving(self, workflow_id: int) -> bool:
+        """Return whether the workflow is in motion."""
+        return workflow_id in self._motion
+
     def above(self, workflow_id: int) -> bool:
         """Return whether an ancestor of the workflow is in motion."""
         return bool(self._reach.above[workflow_id] & self._bits)
@@ -105,7 +113,7 @@ class Motion(Walk):
             bits ^= lowest
         return frozenset(found)
 
-    def _could_mix(self, ancestor: int, changed: tuple[str, ...]) -> bool:
+    def _shares_root(self, ancestor: int, changed: tuple[str, ...]) -> bool:
         reach = self._reach
         origins = reach.origins[ancestor]
         return any(origins & reach.roots[one] and not self._descends(one, ancestor) for one in changed)

@@ -44,10 +44,12 @@ class Reconciler:
             if not batch and not moved:
                 if simulator.floods.follow():
                     continue
+                simulator.report_groups.settle()
                 return
             if isinstance(simulator.motion, PartitionMotion) and simulator.catalogue.graph.latest_edges:
                 simulator.motion.set_newest(simulator.reading.newest_at(simulator.now))
             self._decide_batch(self._in_order(batch))
+            simulator.report_groups.settle()
 
     def _in_order(self, batch: Iterable[int]) -> list[int]:
         simulator, catalogue = self._simulator, self._simulator.catalogue

@@ -10,7 +10,7 @@ Not modelled: manual runs, workers that die, and the delays of polling.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -33,6 +33,7 @@ from freshline.simulation.observer import Observer
 from freshline.simulation.reading import Reading
 from freshline.simulation.reconciler import Reconciler
 from freshline.simulation.records import MOST_CHANGES, Asset, Run, RunQueue
+from freshline.simulation.report_groups import ReportGroups
 from freshline.simulation.retirement import Retirement
 from freshline.simulation.timers import Due, Timers
 from freshline.simulation.workflow_state import WorkflowState
@@ -70,6 +71,7 @@ class Simulator:
         self.backfills = Backfills(self)
         self._pauses: dict[int, datetime | None] = {}  # of workflows with partitions
         self.floods = Floods(self)
+        self.report_groups = ReportGroups(self)
         self._jitter = jitter
         self._reconciler = Reconciler(self)
 
@@ -146,6 +148,13 @@ class Simulator:
         if partition_key:
             self.catalogue.graph.partitioning(asset_id).require_begun(partition_key, self.now)
         return self.change(asset_id, version, partition_key)
+
+    def report_together(self, reports: Iterable[tuple[str, str, str | None]]) -> None:
+        """Report sources as one generation: asset, partition key and version of each (docs/semantics.md#R4.7)."""
+        given = list(reports)
+        for asset_id, key, version in given:
+            self.report(asset_id, version, key)
+        self.report_groups.add(self._reference(asset_id, key) for asset_id, key, _ in given)
 
     def change(self, asset_id: str, version: str | None = None, partition_key: str = "") -> bool:
         """Add a snapshot to any asset; return whether its data changed."""

@@ -527,6 +527,13 @@ CREATE TABLE public.proposed_partitions (
     staleness jsonb NOT NULL
 );
 
+CREATE TABLE public.report_groups (
+    id uuid NOT NULL,
+    members text[] NOT NULL,
+    reported_at timestamp with time zone NOT NULL,
+    CONSTRAINT report_groups_members CHECK ((cardinality(members) > 1))
+);
+
 CREATE TABLE public.run_logs (
     run_id uuid NOT NULL,
     line integer NOT NULL,
@@ -921,6 +928,9 @@ ALTER TABLE ONLY public.projects
 
 ALTER TABLE ONLY public.proposed_partitions
     ADD CONSTRAINT proposed_partitions_pkey PRIMARY KEY (workflow_id, partition_key);
+
+ALTER TABLE ONLY public.report_groups
+    ADD CONSTRAINT report_groups_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY public.run_logs
     ADD CONSTRAINT run_logs_pkey PRIMARY KEY (run_id, line);

@@ -31,6 +31,18 @@ class ReportRequest(RequestBody):
     partition_key: PartitionKey = ""
 
 
+class MemberRequest(ReportRequest):
+    """A report of one of several sources."""
+
+    asset_id: str = Field(min_length=1, max_length=200, description="The source.")
+
+
+class ReportsRequest(RequestBody):
+    """Reports of several sources that are one generation."""
+
+    reports: list[MemberRequest] = Field(min_length=2, max_length=100, description="One per source or partition.")
+
+
 class ExpireRequest(RequestBody):
     """What expires."""
 
@@ -194,6 +206,14 @@ class Reported(ResponseBody):
     delivery: int | None
     event_id: str
     warnings: list[str]
+
+
+class ReportedTogether(ResponseBody):
+    """The results of reports that are one generation."""
+
+    group_id: str | None
+    duplicate: bool
+    reports: list[Reported]
 
 
 class SkipRequest(RequestBody):

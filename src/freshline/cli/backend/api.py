@@ -26,7 +26,9 @@ from freshline.model.json import Json
 from freshline.settings import Settings
 
 if TYPE_CHECKING:
+    from freshline.model.reports import SourceReport
     from freshline.store.operations.report import Reported  # it loads the driver
+    from freshline.store.operations.together import ReportedTogether
 
 T = TypeVar("T")
 
@@ -307,6 +309,22 @@ class Operations:
         """Report a change of a source asset."""
         given = {"dataVersion": version, "key": key, "sequence": sequence, "payload": payload, **_of(partition_key)}
         found: Reported = self._connection.post("assets", asset_id, "produced", **given)
+        return found
+
+    def report_together(self, reports: Sequence[SourceReport]) -> ReportedTogether:
+        """Report changes of several sources as one generation."""
+        given = [
+            {
+                "assetId": one.asset_id,
+                "dataVersion": one.version,
+                "key": one.key,
+                "sequence": one.sequence,
+                "payload": one.payload,
+                **_of(one.partition_key),
+            }
+            for one in reports
+        ]
+        found: ReportedTogether = self._connection.post("reports", reports=given)
         return found
 
     def expire(self, asset_id: str, partition_key: str = "") -> Mapping[str, str | None]:

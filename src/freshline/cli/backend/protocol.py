@@ -25,7 +25,9 @@ from freshline.model.documents.workflow import Definition
 from freshline.settings import Settings
 
 if TYPE_CHECKING:
+    from freshline.model.reports import SourceReport
     from freshline.store.operations.report import Reported  # it loads the driver
+    from freshline.store.operations.together import ReportedTogether
 
 
 Period = tuple[datetime | None, datetime | None]
@@ -167,6 +169,8 @@ class Operations(Protocol):
         payload: Any = None,
         partition_key: str = "",
     ) -> Reported: ...
+
+    def report_together(self, reports: Sequence[SourceReport]) -> ReportedTogether: ...
 
     def expire(self, asset_id: str, partition_key: str = "") -> Mapping[str, str | None]: ...
 

@@ -288,7 +288,13 @@ def _blocker(one: BlockerEvidence) -> str:
     state = _MOTIONS.get(
         motion, f"which is held: {motion.replace('-', ' ')}" if motion in _HOLDS else "which is moving"
     )
-    return f"workflow {unit(one)!r}, {state}{until}"
+    return f"workflow {unit(one)!r}, {state}{until}{_together(one)}"
+
+
+def _together(one: BlockerEvidence) -> str:
+    """Return why a mix would be half of a group of reports (docs/semantics.md#R4.7)."""
+    members = one.get("together", [])
+    return f" ({_list(few([repr(name) for name in members]))} were reported together)" if members else ""
 
 
 def _until(evidence: Evidence, word: str = "until") -> str:

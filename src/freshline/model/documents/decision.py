@@ -38,12 +38,16 @@ class InputRetention(TypedDict, total=False):
 
 
 class BlockerEvidence(TypedDict):
-    """An ancestor in motion. `partitionKey`: its partition, if it has partitions and one of them is in motion."""
+    """An ancestor in motion. `partitionKey`: its partition, if it has partitions and one of them is in motion.
+
+    `together`: sources that were reported together, if that alone is why a run would read a mix.
+    """
 
     workflowSlug: str
     partitionKey: NotRequired[str]
     motion: str
     until: str | None
+    together: NotRequired[list[str]]
 
 
 class ForeignHead(TypedDict):

@@ -53,6 +53,7 @@ class Fetched:
             known=[(one.policy, one.state) for one in state.loaded if not one.retired],
             due={row["asset_id"]: (row["due_at"], ExpiryReason(row["reason"])) for row in self.clocks},
             jobs={row["id"]: row["job_fingerprint"] for row in self.jobs},
+            groups=tuple(state.groups.values()),
         )
 
 

@@ -14,12 +14,13 @@ from psycopg.types.json import Jsonb
 from freshline.counters import count
 from freshline.decide.decision import Decision
 from freshline.decide.holds import FIRST_RECHECK, LONGEST_RECHECK, doubling
+from freshline.decide.report_groups import Settling
 from freshline.graph import Graph
 from freshline.model.enums import Outcome, Reason
 from freshline.store.apply.stored_graph import read_graph
 from freshline.store.db.database import Connection, Database, Row
 from freshline.store.db.queries import load
-from freshline.store.evaluation import load_state, notes, sweep, timers
+from freshline.store.evaluation import bare_state, load_state, notes, report_groups, sweep, timers
 from freshline.store.evaluation.load_state import BatchState, Key
 from freshline.store.evaluation.partitions import NOBODY, Concerned, concerned, known_keys, see
 from freshline.store.evaluation.write_decisions import DecisionWriter
@@ -53,13 +54,19 @@ class Summary(TypedDict):
 class Batch:
     """Claimed considerations with their state. `write` stores decisions in the transaction of the claim."""
 
-    graph: Graph
+    settling: Settling
     state: BatchState
     connection: Connection
 
+    @property
+    def graph(self) -> Graph:
+        """The graph of the definitions of the state."""
+        return self.settling.graph
+
     def write(self, decisions: DecisionWriter) -> None:
-        """Write all decisions of the batch."""
+        """Write all decisions of the batch, and end the groups of reports that have settled."""
         decisions.write(self.connection)
+        report_groups.settle(self.connection, self.settling, self.state.groups)
 
 
 class Evaluation:
@@ -68,6 +75,7 @@ class Evaluation:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._graph: Graph | None = None
+        self._settling: Settling | None = None
         self._calm = False  # little was in motion at the last read; it affects only the cost of the next one
 
     def consume_inbox(self, batch: int) -> int:
@@ -148,7 +156,12 @@ class Evaluation:
         self._calm = state.calm
         if graph.epoch != state.epoch:
             raise _OutdatedGraphError
-        return Batch(graph, state, connection)
+        return Batch(self._settling_in(graph), state, connection)
+
+    def _settling_in(self, graph: Graph) -> Settling:
+        if self._settling is None or self._settling.graph is not graph:
+            self._settling = Settling(graph)
+        return self._settling
 
     def _expand(self, connection: Connection, graph: Graph, keys: Mapping[Key, int], most: int) -> Mapping[Key, int]:
         """Replace a chunk of each note about all partitions of a workflow by these partitions, evaluated next."""
@@ -194,7 +207,7 @@ class Evaluation:
             keys = _claim(connection, 1, [key])
             if not keys:
                 return
-            now, bare = load_state.read_bare(connection, keys)
+            now, bare = bare_state.read(connection, keys)
             decisions = DecisionWriter(now)
             for loaded in bare:
                 decisions.add(loaded, failed_evaluation(error, loaded.state.evaluations, now))
@@ -235,6 +248,7 @@ class Evaluation:
 
     def _sweep(self) -> int:
         with self._database.transaction("sweep", whole=True) as connection:
+            self._end_groups(connection)
             rows = connection.execute(SQL["forgotten"], {"limit": None}).fetchall()
             found = [(row["workflow_id"], "") for row in rows]
             partitioned = connection.execute(SQL["has_partitions"]).fetchone()
@@ -247,6 +261,12 @@ class Evaluation:
             connection.execute(SQL["note_forgotten"], arrays)
         count("sweep_found", len(found))
         return len(found)
+
+    def _end_groups(self, connection: Connection) -> None:
+        """End the groups of reports that came to rest without a batch after it: two at once, or nobody reads them."""
+        groups = report_groups.read(connection)
+        if groups:
+            report_groups.settle(connection, self._settling_in(self._current(connection)), groups)
 
 
 def _defined(connection: Connection, graph: Graph, keys: Mapping[Key, int]) -> Mapping[Key, int]:

@@ -13,6 +13,7 @@ from freshline.decide.motion import Moving, Walk, strongest
 from freshline.decide.newness import Produced, concerns
 from freshline.decide.partition_motion import MovingPart, PartitionWalk
 from freshline.decide.presence import present_inputs, with_present
+from freshline.decide.report_groups import Members
 from freshline.graph import Graph
 from freshline.model.backfill import BACKFILL_CLASS, Demand, Only
 from freshline.model.enums import ExpiryReason, RunStatus, TriggerType
@@ -97,10 +98,14 @@ class BatchState:
     calm: bool = False
     parts: Mapping[int, Sequence[MovingPart]] = field(default_factory=dict)  # in a graph with partitions
     newest: Mapping[Edge, Values] = field(default_factory=dict)  # of the inputs that are read by `latest`
+    groups: Mapping[str, Members] = field(default_factory=dict)  # of reports, by id: those that have not settled
 
     def walk(self, graph: Graph) -> AnyWalk:
         """Return the search for ancestors in motion."""
-        return PartitionWalk(graph, self.parts, self.newest) if graph.partitioned else Walk(graph, self.motion)
+        groups = self.groups.values()
+        if graph.partitioned:
+            return PartitionWalk(graph, self.parts, self.newest, groups)
+        return Walk(graph, self.motion, groups)
 
 
 def read(
@@ -198,36 +203,8 @@ def parse(row: Row, keys: Mapping[Key, int]) -> BatchState:
     loaded = [_loaded(data, keys, known) for data in row["states"] or ()]
     resting = [[workflow_id, "", "backfill", *more] for workflow_id, _, *more in row["rests"] or ()]
     motion = _motion([*(row["motion"] or ()), *resting])
-    return BatchState(row["epoch"], row["now"], motion, loaded, row["calm"])
-
-
-def read_bare(connection: Connection, keys: Mapping[Key, int]) -> tuple[datetime, list[LoadedWorkflow]]:
-    """Return the time, and what a failed decision needs. It parses nothing that could be unreadable."""
-    arrays = {"workflows": [workflow for workflow, _ in keys], "partitions": [partition for _, partition in keys]}
-    rows = connection.execute(SQL["load_bare"], arrays).fetchall()
-    return rows[0]["now"], [_bare(row, keys) for row in rows]
-
-
-def _bare(row: Row, keys: Mapping[Key, int]) -> LoadedWorkflow:
-    state = State(
-        workflow_id=row["workflow_id"],
-        slug=row["slug"],
-        partition_key=row["partition_key"],
-        version=row["version"],
-        job_fingerprint=row["job_fingerprint"],
-        applied_at=row["applied_at"],
-        evaluations=keys[row["workflow_id"], row["partition_key"]],
-    )
-    decision = row["last_decision"]
-    return LoadedWorkflow(
-        policy=Policy(declared=False, automatic=False),
-        state=state,
-        project=row["project"],
-        code_hash=None,
-        needs_spark=False,
-        retired=False,
-        last_decision=(decision["id"], decision["digest"]) if decision else None,
-    )
+    groups = {group_id: tuple(members) for group_id, members in row["groups"] or ()}
+    return BatchState(row["epoch"], row["now"], motion, loaded, row["calm"], groups=groups)
 
 
 def _motion(rows: Sequence[Sequence[Any]]) -> dict[int, Moving]:

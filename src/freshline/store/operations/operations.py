@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -10,6 +10,7 @@ from freshline.errors import ConflictError, NotFoundError
 from freshline.model.documents.asset import Delivery
 from freshline.model.enums import EventType
 from freshline.model.moment import iso
+from freshline.model.reports import SourceReport
 from freshline.model.state import reference
 from freshline.partitions import document
 from freshline.settings import Settings
@@ -20,7 +21,7 @@ from freshline.store.db.commit_outcome import resolved
 from freshline.store.db.database import Connection, Database
 from freshline.store.db.ids import new_id
 from freshline.store.db.queries import load
-from freshline.store.operations import audit, deliveries, forget, report, request
+from freshline.store.operations import audit, deliveries, forget, report, request, together
 from freshline.store.operations.forget import Forgotten
 from freshline.store.operations.full_refresh import refuse_losses
 from freshline.store.operations.report import Report, Reported
@@ -31,6 +32,7 @@ from freshline.store.operations.targets import (
     find_workflow_id,
     workflow_partition,
 )
+from freshline.store.operations.together import ReportedTogether
 from freshline.store.read import declarations
 from freshline.store.runs.events import append_event
 
@@ -71,6 +73,23 @@ class Operations:
         def write(again: bool) -> Reported:
             with self._database.transaction("report") as connection:
                 return report.record(connection, given, again=again)
+
+        result = resolved(lambda again: report.retried(lambda: write(again)))
+        if not result["duplicate"]:
+            self._database.notify("events")
+        return result
+
+    def report_together(self, reports: Sequence[SourceReport]) -> ReportedTogether:
+        """Record that several sources changed as one generation: all or none of it (docs/semantics.md#R4.7).
+
+        The same call again with the same keys changes nothing.
+        """
+        given = together.prepare(reports, self._settings.known_root)
+        group_id = new_id()
+
+        def write(again: bool) -> ReportedTogether:
+            with self._database.transaction("report_together") as connection:
+                return together.record(connection, group_id, given, again=again)
 
         result = resolved(lambda again: report.retried(lambda: write(again)))
         if not result["duplicate"]:

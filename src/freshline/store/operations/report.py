@@ -46,6 +46,7 @@ class Report:
     payload: Any
     event_id: str
     root: str | None = None  # the directory of this process's project, for declarations of 0.1
+    group: Json | None = None  # the sources that are reported with it, for its event
 
 
 def first_report(asset_id: str) -> Report:
@@ -253,6 +254,7 @@ def _snapshot_row(asset: Row, report: Report, head: Row | None, delivery: int | 
         "report_key": report.key,
         "report_sequence": given,
         "delivery": delivery,
+        "group": report.group,
     }
 
 

@@ -77,6 +77,8 @@ def produced_data(row: Row, slug: str | None, freshness: Any, parameters: Mappin
         "bytes": row.get("bytes"),
         "payload": row.get("payload"),
     }
+    if row.get("group") is not None:
+        data["group"] = row["group"]
     if row.get("checks") is not None:
         data["checks"] = [{name: one.get(name) for name in CHECK_FIELDS} for one in bounded_checks(row["checks"])]
     return data if parameters is None else {**data, "parameters": dict(parameters)}

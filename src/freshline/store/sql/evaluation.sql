@@ -509,10 +509,58 @@ SELECT (SELECT epoch FROM installation) AS epoch,
                               WHERE (workflow_id, partition_key) = (b.workflow_id, b.partition_key) OFFSET 0) l
          CROSS JOIN LATERAL (SELECT status FROM backfills WHERE id = l.backfill_id OFFSET 0) f
          WHERE %(mapped)s) AS listed,
+       -- Groups of reports that have not settled (docs/semantics.md#R4.7).
+       (SELECT json_agg(json_build_array(g.id, g.members) ORDER BY g.id) FROM report_groups g) AS groups,
        (SELECT json_agg(json_build_array(workflow_id, stale, own)) FROM floods) AS floods,
        (SELECT count(*) FROM (SELECT FROM considerations LIMIT %(few)s) c) < %(few)s
        AND (SELECT count(*) FROM (SELECT FROM runs WHERE status IN ('queued', 'running') LIMIT %(few)s) r) < %(few)s AS calm,
        (SELECT json_agg(state) FROM states) AS states
+
+-- name: open_groups
+-- purpose: read the groups of reports that have not settled
+SELECT id::text, members FROM report_groups ORDER BY id
+
+-- name: settle_groups
+-- purpose: end groups of reports when all workflows are at rest that could let a join read half of them
+WITH awaited AS MATERIALIZED ( -- in one snapshot, as for motion: what ends moves on to another table in one transaction
+    SELECT * FROM unnest(%(groups)s::uuid[], %(workflows)s::bigint[]) AS a (group_id, workflow_id)
+), moving AS (
+    -- Scalar subqueries: EXISTS could read the tables from end to end.
+    SELECT a.group_id FROM awaited a
+     WHERE coalesce(
+         (SELECT true FROM considerations c WHERE c.workflow_id = a.workflow_id LIMIT 1),
+         (SELECT true FROM runs r WHERE r.workflow_id = a.workflow_id AND r.status IN ('queued', 'running') LIMIT 1),
+         (SELECT true FROM (SELECT id FROM assets WHERE producer_id = a.workflow_id OFFSET 0) o
+           CROSS JOIN LATERAL (SELECT true FROM timers t WHERE t.asset_id = o.id AND t.kind = 'expiry'
+                                  AND t.due_at <= freshline_now() OFFSET 0) t LIMIT 1),
+         (SELECT true FROM (SELECT * FROM backfills WHERE ended_at IS NULL AND status IN ('active', 'paused') OFFSET 0) f
+           CROSS JOIN LATERAL (SELECT q.rest FROM backfill_workflows q
+                                WHERE (q.backfill_id, q.workflow_id) = (f.id, a.workflow_id) OFFSET 0) q
+           WHERE q.rest IS NOT NULL LIMIT 1))
+    UNION ALL
+    SELECT a.group_id FROM inbox i JOIN awaited a ON a.workflow_id = i.workflow_id
+    UNION ALL
+    SELECT a.group_id
+      FROM inbox i
+     CROSS JOIN LATERAL (SELECT e.workflow_id FROM edges e WHERE e.asset_id = i.asset_id
+                         UNION ALL
+                         SELECT o.producer_id FROM assets o WHERE o.id = i.asset_id OFFSET 0) w
+      JOIN awaited a ON a.workflow_id = w.workflow_id
+     WHERE i.kind <> 'unchanged'
+    UNION ALL -- those that only users start, and that did not read the current versions
+    SELECT x.group_id
+      FROM unnest(%(idle_groups)s::uuid[], %(idle)s::bigint[]) AS x (group_id, workflow_id)
+     CROSS JOIN LATERAL (SELECT asset_id FROM edges WHERE workflow_id = x.workflow_id OFFSET 0) e
+     CROSS JOIN LATERAL (SELECT data_version FROM heads
+                          WHERE (asset_id, partition_key) = (e.asset_id, '') OFFSET 0) h
+      LEFT JOIN LATERAL (SELECT consumed_versions FROM workflow_partitions
+                          WHERE (workflow_id, partition_key) = (x.workflow_id, '') OFFSET 0) p ON true
+     WHERE h.data_version IS DISTINCT FROM (p.consumed_versions -> e.asset_id ->> 'dataVersion')
+)
+DELETE FROM report_groups
+ WHERE id IN (SELECT id FROM report_groups
+               WHERE id = ANY (%(known)s::uuid[]) AND id NOT IN (SELECT group_id FROM moving)
+               ORDER BY id FOR UPDATE SKIP LOCKED)
 
 -- name: large_inputs
 -- purpose: find the inputs that are read as one: those of very many partitions, and those that the last success read as one

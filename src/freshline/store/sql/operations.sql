@@ -370,3 +370,14 @@ DELETE FROM assets WHERE id = %(asset)s
 -- name: backfill_state
 -- purpose: read what the audit keeps of a backfill
 SELECT status, asset_id, revision FROM backfills WHERE id = %(id)s::uuid
+
+-- name: add_report_group
+-- purpose: record which sources were reported together; the group replaces those of which it has all members
+WITH replaced AS MATERIALIZED (
+    SELECT id FROM report_groups WHERE members <@ %(members)s::text[] AND id <> %(id)s
+     ORDER BY id FOR UPDATE SKIP LOCKED
+), deleted AS (
+    DELETE FROM report_groups WHERE id IN (SELECT id FROM replaced)
+)
+INSERT INTO report_groups (id, members, reported_at) VALUES (%(id)s, %(members)s, freshline_now())
+ON CONFLICT (id) DO NOTHING
