@@ -82,6 +82,7 @@ VALUES: dict[str, Any] = {
     },
     "assetId": "shop.total",
     "partitionKey": "",
+    "partitions": 0,
     "workflowSlug": "shop-total",
     "workflowId": 7,
     "runId": "019b8d8e-0f00-7000-8000-0000cdb37a31",

@@ -46,12 +46,23 @@ export interface LastRun {
   reason: string | null
 }
 
+/** Rows of older code about which nobody has decided. */
+export interface OlderCode {
+  rows: number | null
+  exact: boolean
+  versions: number[]
+  partitions: string[]
+  partitionsTotal: number
+  rebuildMs: number | null
+}
+
 export interface AssetState {
   assetId: string
   partitionKey: string
   workflowSlug: string | null
   state: State
   upstreamFailing: boolean
+  needsDecision: OlderCode | null
   producedAt: string | null
   expiresAt: string | null
   expired: boolean

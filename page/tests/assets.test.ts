@@ -8,7 +8,7 @@ const NOW = Date.parse('2026-01-05T12:00:00Z')
 const HOUR = 3_600_000
 
 const known = (more: Partial<Detail> = {}): Detail => ({
-  workflowSlug: 'w', upstreamFailing: false, producedAt: '2026-01-05T10:00:00Z', expiresAt: null, hold: null,
+  workflowSlug: 'w', upstreamFailing: false, needsDecision: null, producedAt: '2026-01-05T10:00:00Z', expiresAt: null, hold: null,
   nextRefreshAt: null, partitions: null, lastRun: null, maxAgeMs: null, automatic: true, ...more,
 })
 

@@ -85,6 +85,8 @@ SCRIPT = [
     "pause make-clean",
     "resume make-clean",
     "reset make-daily",
+    "!recode",
+    "accept shop.clean",
     "expire shop.clean",
     "delivery list shop.raw",
     "!watch",
@@ -105,6 +107,10 @@ SCRIPT = [
 WATCHED = """
 INSERT INTO watches (asset_id, kind, mode, spec, every_ms, timeout_ms, next_at)
 VALUES ('shop.raw', 'files', 'snapshot', '{"files": "drop/*.csv"}', 30000, 30000, now())
+"""
+RECODED = """
+UPDATE assets SET declaration = declaration || '{"table": {"mode": "append"}}' WHERE id = 'shop.clean';
+UPDATE snapshots SET code = '[{"workflow": 1, "version": 0, "rows": 3, "parts": 1}]' WHERE asset_id = 'shop.clean';
 """
 NEED_DATABASE = ("project rename a b",
                  "apply --yes", "dev", "materializer", "worker", "api", "token list", "token create x", "db status",
@@ -159,6 +165,9 @@ def play(freshline: Freshline, store: Store) -> Iterator[tuple[str, Any]]:
         elif line == "!watch":
             with store.database.transaction("test") as connection:
                 connection.execute(WATCHED)
+        elif line == "!recode":
+            with store.database.transaction("test") as connection:
+                connection.execute(RECODED)
         elif line == "!work":
             work(store, freshline.project)
         else:
@@ -210,7 +219,7 @@ def test_every_operating_command_answers_the_same(
 def test_every_command_is_decided_about() -> None:
     """Each is in the script, or says that it needs the database, or needs none."""
     named = {line.partition(" ")[0] for line in (*SCRIPT, *NEED_DATABASE, *NEED_NOTHING)}
-    assert named - {"!settle", "!watch", "!work", "!worker"} == set(COMMANDS)
+    assert named - {"!recode", "!settle", "!watch", "!work", "!worker"} == set(COMMANDS)
 
 
 def test_the_others_say_that_they_need_the_database(
@@ -256,7 +265,8 @@ def test_words_for_people_are_the_same(
              ("logs abcdef", 1),
              ("report shop.raw --key k", 1), ("report shop.clean", 1),
              ("report --together shop.raw=v2 shop.rew=v2", 1), ("report --together shop.raw=v2", 2),
-             ("expire shop.raw", 1), ("show shop.clean --version 99", 1)]  # fmt: skip
+             ("expire shop.raw", 1), ("accept shop.raw", 1),
+             ("accept shop.clean", 1), ("show shop.clean --version 99", 1)]  # fmt: skip
 
     def printed() -> list[tuple[str, str]]:
         results = [applied(*line.split(" "), code=code) for line, code in asked]

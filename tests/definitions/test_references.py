@@ -175,3 +175,36 @@ def test_new_rows_of_a_source_without_increments_are_warned_about(tmp_path: Path
     assert "rows" in warning
     assert "each report of this source replaces its data" in warning
     assert "declare 'mode: append' for the source (see sources/all.yaml:3)" in warning
+
+
+REBUILT = """
+slug: a
+steps:
+  - id: one
+    job: {kind: python, entrypoint: jobs:work}
+    consumes: [{assetId: drop}]
+    produces:
+      - assetId: a
+        table: {mode: append, onCodeChange: rebuild}
+      - assetId: b
+        table: {mode: merge, keys: [id], onCodeChange: rebuild}
+"""
+
+
+def test_a_rebuild_that_would_lose_rows_is_warned_about(tmp_path: Path) -> None:
+    """An input with only its newest version cannot give the rows of earlier ones again."""
+    files = {**flows(a=REBUILT), "jobs.py": "def work(ctx): ...", "sources/all.yaml": "assetId: drop"}
+    found = loaded(tmp_path, files).warnings
+    assert [one.partition(": asset")[0] for one in found] == ["workflows/a.yaml:9", "workflows/a.yaml:11"]
+    assert "the input 'drop' holds only its newest version" in found[0]
+    files["sources/all.yaml"] = "assetId: drop\nmode: append"
+    assert loaded(tmp_path, files).warnings == ()
+
+
+def test_a_workflow_is_rebuilt_as_a_whole(tmp_path: Path) -> None:
+    """One table with `rebuild` beside one without it is refused, with both lines."""
+    files = {**flows(a=REBUILT.replace("keys: [id], onCodeChange: rebuild", "keys: [id], onCodeChange: keep")),
+             "jobs.py": "def work(ctx): ...", "sources/all.yaml": "assetId: drop\nmode: append"}  # fmt: skip
+    (mistake,) = mistakes(tmp_path, files)
+    assert mistake.startswith("workflows/a.yaml:11: asset 'b': 'onCodeChange' is 'keep', and that of 'a' is 'rebuild'")
+    assert "workflows/a.yaml:9" in mistake

@@ -58,6 +58,9 @@ IN_OUTPUT = {
     "checks: [{freshRows: {column: a}}]": "field 'maxAgeMs' is missing",
     "table: {mode: merge}": "table mode 'merge' needs 'keys': the columns that identify a row",
     "table: {keys: [a]}": "'keys' have no effect in table mode 'overwrite'; use mode 'merge' or remove them",
+    "table: {onCodeChange: keep}": "'onCodeChange' has no effect in table mode 'overwrite': every run computes all "
+    "rows; use mode 'append' or 'merge', or remove it",
+    "table: {mode: append, onCodeChange: drop}": "'onCodeChange' is \"drop\"; allowed are 'rebuild', 'keep' or 'ask'",
     "table: {partitionBy: [a, A]}": "'partitionBy' names a column twice: a, A",
     "table: {mode: replace}": "'mode' is \"replace\"; allowed are 'overwrite', 'append' or 'merge'",
     "dataVersion: {source: none, digits: 3}": "'digits' has no effect with source 'none'; "

@@ -152,6 +152,10 @@ PLANTS = {
         sql("UPDATE heads SET data_version = 'x' WHERE asset_id = 'd'"),
         "the head of asset 'd' has data version 'x', its snapshot 1 has 'd:",
     ),
+    "code-unknown": Plant(
+        sql("UPDATE snapshots SET code = jsonb_set(code, '{0,version}', '99') WHERE asset_id = 'd'"),
+        "rows of asset 'd' were made by version 99 of workflow number ",
+    ),
     "pin-missing": Plant(
         all_of(queued, sql("UPDATE runs SET pins = jsonb_set(pins, '{a,sequence}', '7')")),
         "of workflow 'b' has pinned version 7 of asset 'a', which does not exist",

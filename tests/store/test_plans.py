@@ -133,9 +133,9 @@ HOT = [
             " count_decisions settle_groups fire_timers expire_timers stamp_positions unpublished"
         ),
         "runs": (
-            "claim_run pinned_inputs own_heads finished_steps open_sessions renew_leases lock_run begin_step"
-            " finish_step append_logs lock_outputs owned_outputs policy lock_heads insert_snapshots note_commits"
-            " move_heads number_changes arm_timers disarm_timers record_success record_canceled"
+            "claim_run rebuild_due pinned_inputs own_heads finished_steps open_sessions renew_leases lock_run"
+            " begin_step finish_step append_logs lock_outputs owned_outputs policy lock_heads insert_snapshots"
+            " note_commits move_heads number_changes arm_timers disarm_timers record_success record_canceled"
             " end_run return_run lost_runs run_status locations spark_waits triggered_by deliveries_between"
         ),
         "operations": (

@@ -199,6 +199,22 @@ def test_the_same_project_changes_nothing(upgraded: Installation) -> None:
         assert lab.rows(declared) == assets
 
 
+def test_nobody_is_asked_about_the_rows_of_before(upgraded: Installation) -> None:
+    """They count as made by the code of the upgrade, also after `apply` renamed it. A change asks."""
+    with laboratory(upgraded.url, now=TAKEN_AT) as lab:
+        for _ in range(2):
+            assert [one["assetId"] for one in lab.store.reader.status()["assets"] if one["needsDecision"]] == []
+            upgraded.freshline("apply", "--yes")
+        lab.rows(
+            "UPDATE workflows SET job_fingerprint = 'other' WHERE id = (SELECT producer_id FROM assets WHERE id = %s)"
+            " RETURNING 1",
+            "shop.history",
+        )
+        found = lab.store.reader.asset("shop.history")["needsDecision"]
+        assert found is not None
+        assert (found["rows"], found["exact"]) == (39 + 49 + 59, True)
+
+
 def test_a_process_of_0_1_refuses_the_new_schema(upgraded: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
     """It uses the former names, so it must stop: at its start, and at its next heartbeat if it is running."""
     everything = migrate.known()

@@ -249,6 +249,22 @@ def positioned(scene: Scene) -> None:
     scene.lab.store.events.stamp_positions(1000)
 
 
+def recoded(scene: Scene) -> None:
+    """Change the job of a table that is appended to."""
+    for job in ("jobs:work", "jobs:other"):
+        log = workflow("log", "a", entrypoint=job)
+        log["steps"][0]["produces"][0]["table"] = {"mode": "append"}
+        scene.lab.apply(*WORKFLOWS, log)
+        if job == "jobs:work":
+            idle(scene)
+
+
+def accept_code(scene: Scene) -> None:
+    """Accept the rows; a repetition is told that nothing needs an answer."""
+    with suppress(ConflictError):
+        scene.lab.store.operations.accept("log")
+
+
 def aged(scene: Scene) -> None:
     """Supersede the first versions, and let two months pass."""
     idle(scene)
@@ -670,6 +686,14 @@ CASES = {
         queued,
     ),
     "create_token": Case(make_token, lambda s: s.count("api_tokens") == 1),
+    "accept_code": Case(
+        accept_code,
+        lambda s: (
+            len(s.lab.events("asset.code.accepted")) == 1
+            and s.count("snapshots WHERE code @> '[{\"forVersion\": 2}]'") == 1
+        ),
+        recoded,
+    ),
     "expire": Case(
         lambda s: s.lab.store.operations.expire("b"), lambda s: s.count("timers WHERE reason = 'manual'") == 1, idle
     ),

@@ -18,6 +18,7 @@ from freshline.model.documents.partition import AssetPartitions, WantedPartition
 from freshline.model.documents.watch import Watch
 from freshline.model.enums import PartitionState
 from freshline.model.reports import SourceReport
+from freshline.store.operations.accept import Accepted
 from freshline.store.operations.audit import acting
 from freshline.store.operations.report import Reported
 from freshline.store.operations.together import ReportedTogether
@@ -227,6 +228,13 @@ def expire_asset(
     key = as_key(store, assetId, body.partition_key) if body else ""
     with acting(actor):
         return store.operations.expire(assetId, key)
+
+
+@router.post("/assets/{assetId}/accept", response_model=models.Accepted, status_code=202)
+def accept_asset(actor: RequireOperate, store: StoreDep, assetId: AssetId) -> Accepted:
+    """Accept the rows that older code made as they are, until the job changes again. Without such rows: an error."""
+    with acting(actor):
+        return store.operations.accept(assetId)
 
 
 def as_key(store: Store, asset_id: str, given: str | dict[str, str]) -> str:

@@ -81,6 +81,16 @@ class PartitionRetired(EventData):
     retain_ms: int = Field(description="how long after its window a partition is kept")
 
 
+class CodeAccepted(EventData):
+    """Somebody accepted the rows that older code made in a table that is appended to or merged."""
+
+    asset_id: str = Field(description="the asset; also the event's `subject`")
+    workflow_slug: str | None = Field(description="the workflow that produces it")
+    workflow_id: int | None = Field(description="the number of that workflow")
+    rows: int | None = Field(description="how many rows; of a merged table at most so many")
+    partitions: int = Field(description="in how many partitions; 0 of an asset without partitions")
+
+
 class DefinitionUpdated(EventData):
     """A definition was applied."""
 
@@ -202,6 +212,7 @@ EVENT_DATA: dict[EventType, type[EventData]] = {
     EventType.ASSET_OVERDUE: AssetOverdue,
     EventType.ASSET_RECOVERED: AssetRecovered,
     EventType.PARTITION_RETIRED: PartitionRetired,
+    EventType.CODE_ACCEPTED: CodeAccepted,
     EventType.DEFINITION_UPDATED: DefinitionUpdated,
     EventType.RUN_QUEUED: RunQueued,
     EventType.RUN_STARTED: RunStarted,

@@ -53,6 +53,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "report": ("report", "report", "Report that a source asset changed."),
     "watch": ("watch", "watch", "Show what is looked at for sources, and what the last look saw."),
     "delivery": ("delivery", "delivery", "List or skip the deliveries of an append source."),
+    "accept": ("accept", "accept", "Accept rows that older code made."),
     "forget": ("forget", "forget", "Remove an asset that nobody uses any more."),
     "expire": ("report", "expire", "Expire an asset now."),
     "pause": ("pause", "pause", "Hold a workflow's automatic runs."),

@@ -50,7 +50,7 @@ def changes(before: Status | None, now: Status) -> Iterator[Change]:
 
 def _mark(one: AssetStatus) -> tuple[Any, ...]:
     hold = one["hold"]
-    return one["state"], one["version"], one["dataVersion"], hold and hold["reason"]
+    return one["state"], one["needsDecision"] is None, one["version"], one["dataVersion"], hold and hold["reason"]
 
 
 def _print_changes(read: Read, *, as_json: bool) -> NoReturn:

@@ -206,6 +206,7 @@ class EventType(StrEnum):
     ASSET_OVERDUE = "asset.overdue"
     ASSET_RECOVERED = "asset.recovered"
     PARTITION_RETIRED = "asset.partition.retired"
+    CODE_ACCEPTED = "asset.code.accepted"
     DEFINITION_UPDATED = "workflow.definition.updated"
     RUN_QUEUED = "workflow.run.queued"
     RUN_STARTED = "workflow.run.started"

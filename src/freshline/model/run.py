@@ -127,6 +127,7 @@ class StagedOutput:
     `location`: {"format": "parquet", "paths": ["<asset>/data/<run>-<attempt>-<try>"], "files": {path: size}} or None.
     `partition_key`: of a run that computes several partitions, the one of this output.
     `rows` and `bytes` are those of the whole table. `appended`: the location holds only the rows added to the head.
+    `merged`: it has rows of the head besides new ones, in directories of its own.
     `based_on`: the sequence of the head that it was computed from, 0 without a head. It is void if the head has moved.
     """
 
@@ -143,6 +144,7 @@ class StagedOutput:
     freshness: Mapping[str, Any] | None = None
     based_on: int | None = None
     appended: bool = False
+    merged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +167,7 @@ class ClaimedRun:
     (docs/semantics.md#R12.1).
     `batch`: the partitions of a batch, in order; none of a run that computes one. It is the run that leads the batch,
     `inputs` are those of all of its runs, and the heads of outputs are by reference.
+    `rebuilt`: the output because of whose changed code everything is computed again (docs/semantics.md#R9.9).
     """
 
     id: str
@@ -184,3 +187,4 @@ class ClaimedRun:
     sessions: tuple[str, ...] = ()
     partitioned: Mapping[str, PinnedInput | None] = field(default_factory=dict)
     batch: tuple[str, ...] = ()
+    rebuilt: str | None = None

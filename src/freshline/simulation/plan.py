@@ -13,6 +13,7 @@ from datetime import datetime
 
 from freshline.decide import Decision
 from freshline.model.documents.decision import PlannedHold, PlannedRun, Wave
+from freshline.model.documents.status import OlderCode
 from freshline.model.enums import Outcome, Reason, RunStatus
 from freshline.model.moment import iso
 from freshline.model.state import reference
@@ -94,7 +95,8 @@ class Plan:
     `active`: runs that are queued or running already. `runs`: new runs, in order. `held`: workflows that would run
     later. `cut`: workflows that would not run. `reached`: the moment of these holds, which is the end of the last
     debounce. `expiries`: of an apply, when the data of assets whose freshness changes would expire, as text; None:
-    never. `partitions`: of an apply, how many partitions of each workflow would run, a sentence each.
+    never. `partitions`: of an apply, how many partitions of each workflow would run, a sentence each. `undecided`: the
+    tables with rows of older code about which somebody has to decide; `questions`: that, and what is computed again.
     """
 
     active: tuple[str, ...] = ()
@@ -104,6 +106,8 @@ class Plan:
     reached: datetime | None = None
     expiries: Mapping[str, str | None] = field(default_factory=dict)
     partitions: Sequence[str] = ()
+    questions: Sequence[str] = ()
+    undecided: Mapping[str, OlderCode] = field(default_factory=dict)
 
     def as_json(self) -> Wave:
         """Return the form of `freshline plan --json` and `freshline apply --json`."""

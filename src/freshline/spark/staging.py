@@ -165,6 +165,7 @@ def _staged(
         checks=[result.as_json() for result in results],
         based_on=staging.based_on,
         appended=appended is not None,
+        merged=appended is None and staging.extended is not None,
     )
 
 

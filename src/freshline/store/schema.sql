@@ -93,6 +93,18 @@ CREATE FUNCTION public.freshline_now() RETURNS timestamp with time zone
     SELECT coalesce(nullif(current_setting('freshline.now', true), '')::timestamptz, clock_timestamp())
 $$;
 
+CREATE FUNCTION public.freshline_older_code(made jsonb, producer bigint) RETURNS jsonb
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT jsonb_agg(c.part)
+      FROM jsonb_array_elements(made) AS c (part)
+      JOIN workflows w ON w.id = producer
+      LEFT JOIN workflow_versions v ON (v.workflow_id, v.version) = ((c.part ->> 'workflow')::bigint, (c.part ->> 'version')::integer)
+      LEFT JOIN workflow_versions f
+             ON (f.workflow_id, f.version) = ((c.part ->> 'forWorkflow')::bigint, (c.part ->> 'forVersion')::integer)
+     WHERE v.job_fingerprint IS DISTINCT FROM w.job_fingerprint AND f.job_fingerprint IS DISTINCT FROM w.job_fingerprint
+$$;
+
 CREATE TABLE public.snapshots (
     asset_id text NOT NULL,
     partition_key text NOT NULL,
@@ -128,6 +140,7 @@ CREATE TABLE public.snapshots (
     change bigint,
     backfills uuid[],
     retired boolean DEFAULT false NOT NULL,
+    code jsonb,
     CONSTRAINT snapshots_attempt_iff_run CHECK (((run_id IS NULL) = (attempt IS NULL))),
     CONSTRAINT snapshots_base_version_iff_table_version CHECK (((table_version IS NULL) = (base_version IS NULL))),
     CONSTRAINT snapshots_base_version_not_after_table_version CHECK ((base_version <= table_version)),
@@ -1146,6 +1159,8 @@ CREATE INDEX webhook_deliveries_waiting ON public.webhook_deliveries USING btree
 CREATE INDEX workers_live ON public.workers USING btree (seen_at) WHERE (stopped_at IS NULL);
 
 CREATE INDEX workflow_partitions_failing ON public.workflow_partitions USING btree (workflow_id) WHERE (failures > 0);
+
+CREATE INDEX workflow_versions_job ON public.workflow_versions USING btree (workflow_id, job_fingerprint, version);
 
 CREATE INDEX workflows_project ON public.workflows USING btree (project) WHERE (retired_at IS NULL);
 

@@ -56,8 +56,17 @@ class RequestBuilder:
         """
         if self.full_refresh_requested:
             return "it was asked for"
-        causes = {str(self.run.trigger.get(name)) for name in ("reason", "type")} & REPLACING
+        if self.run.rebuilt:
+            return f"the code of '{self.run.rebuilt}' changed, and its onCodeChange is 'rebuild'"
+        causes = {str(self.run.trigger.get(name)) for name in ("reason", "type")} & self._replacing
         return f"the cause of the run is {min(causes)}" if causes and self.run.partition_key else None
+
+    @property
+    def _replacing(self) -> frozenset[str]:
+        """The causes that replace a partition. What the definition says about changed code comes first."""
+        tables = [output.table for step in self.definition.steps for output in step.produces if output.table]
+        answers = {one.on_code_change for one in tables} & {"ask", "keep"}
+        return REPLACING - {str(Reason.DEFINITION_CHANGED)} if answers else REPLACING
 
     @cached_property
     def _partition(self) -> RunPartition:

@@ -107,6 +107,21 @@ export function askExpire(asset: Asset, key: string, done: Done): void {
   })
 }
 
+export function askAccept(asset: Asset, done: Done): void {
+  ask({
+    title: `Accept rows of older code in ${visible(asset.assetId)}`,
+    verb: 'Accept',
+    text: () => <p>The rows stay as they are, in all partitions. The next change of the code asks again.</p>,
+    fields: [],
+    command: () => `freshline accept ${quote(asset.assetId)}`,
+    act: async () => {
+      await post(`assets/${segment(asset.assetId)}/accept`, {})
+      done()
+      return `The rows of older code in ${visible(asset.assetId)} are accepted.`
+    },
+  })
+}
+
 export function askPause(slug: string, done: Done): void {
   ask({
     title: `Pause ${visible(slug)}`,

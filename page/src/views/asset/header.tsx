@@ -1,4 +1,4 @@
-import { AssetLink, Heading, Sentence, State, Time, WorkflowLink } from '../../parts/basics'
+import { AssetLink, Heading, Sentence, State, Ticks, Time, WorkflowLink } from '../../parts/basics'
 import { conclusionText } from '../../parts/conclusion'
 import { NoMaterializer, RootCauses } from '../../parts/evidence'
 import { causesOf } from '../../parts/evidence-text'
@@ -6,10 +6,11 @@ import { countsText } from '../../parts/partition-cells'
 import { visible } from '../../format'
 import { href } from '../../router'
 import { may } from '../../session'
-import { askExpire, askPause, askReport, askReset, askResume, askRun, NextButton } from './actions'
+import { askAccept, askExpire, askPause, askReport, askReset, askResume, askRun, NextButton } from './actions'
 import type { Asset } from '../../types'
 import type { AssetData } from './data'
 import { promiseText } from './promise'
+import { questionText } from './question'
 
 /** The name with its state, the promise and the age, why it is in this state, and what to do. */
 export function AssetHeader({ data, partition, reload }: { data: AssetData; partition: string; reload: () => void }) {
@@ -23,6 +24,7 @@ export function AssetHeader({ data, partition, reload }: { data: AssetData; part
           <>
             {asset.partitions === null ? <State of={asset.state} /> : null}
             {overdue ? <State of="overdue" /> : null}
+            {asset.needsDecision === null ? null : <State of="waiting" label="needs decision" />}
             {asset.upstreamFailing ? <State of="failing" label="upstream failing" /> : null}
             {asset.mixed ? <span class="badge" title="It was computed from inputs that do not belong together">mixed</span> : null}
           </>
@@ -63,6 +65,7 @@ function Reason({ data, reload }: { data: AssetData; reload: () => void }) {
   const { asset, status, decision, partition } = data
   return (
     <section class="asset-reason" aria-label="Why it is in this state">
+      {asset.needsDecision === null ? null : <p class="banner banner-warn"><Ticks text={questionText(asset, asset.needsDecision)} /></p>}
       {asset.partitions === null ? null : (
         <p><strong>{countsText(asset.partitions.counts, asset.partitions.total)}</strong>; the newest is{' '}
           <AssetLink id={asset.assetId} partition={asset.partitionKey} />.</p>
@@ -107,6 +110,7 @@ function Actions({ data, partition, reload }: { data: AssetData; partition: stri
   return (
     <>
       <button type="button" class="primary" onClick={() => askRun(asset, slug, partition, reload)}>Run…</button>
+      {asset.needsDecision === null ? null : <button type="button" onClick={() => askAccept(asset, reload)}>Accept…</button>}
       <button type="button" disabled={asset.version === null && asset.partitions === null} onClick={() => askExpire(asset, partition, reload)}>Expire…</button>
       {flow !== null && flow.paused !== false
         ? <button type="button" onClick={() => askResume(slug, reload)}>Resume…</button>

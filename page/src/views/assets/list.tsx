@@ -163,6 +163,7 @@ function Now({ row, active }: { row: Row; active: Active }) {
     )
   }
   if (one.lastRun?.status === 'queued') return <>queued, run <RunLink id={one.lastRun.runId} /></>
+  if (one.needsDecision !== null) return <span class="warn">needs decision</span>
   if (one.upstreamFailing && row.state !== 'failing') return <span class="bad">upstream failing</span>
   if (row.state === 'failing' && one.lastRun !== null) return <>failed run <RunLink id={one.lastRun.runId} /></>
   if (one.nextRefreshAt !== null) return <span class="quiet">next <Time at={one.nextRefreshAt} /></span>

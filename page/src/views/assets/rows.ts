@@ -3,7 +3,7 @@ import { ASSET_STATES } from '../../states'
 import type { Asset } from '../../types'
 
 /** What a row shows of an asset besides its state. It is read after the names and states. */
-export type Detail = Pick<Asset, 'workflowSlug' | 'upstreamFailing' | 'producedAt' | 'expiresAt' | 'hold' | 'nextRefreshAt' | 'partitions'> & {
+export type Detail = Pick<Asset, 'workflowSlug' | 'upstreamFailing' | 'needsDecision' | 'producedAt' | 'expiresAt' | 'hold' | 'nextRefreshAt' | 'partitions'> & {
   readonly lastRun: { readonly runId: string; readonly status: string } | null
   readonly maxAgeMs: number | null
   /** Whether an update or an expiry makes it run by itself. */
@@ -32,6 +32,7 @@ export function detail(asset: Asset): Detail {
   return {
     workflowSlug: asset.workflowSlug,
     upstreamFailing: asset.upstreamFailing,
+    needsDecision: asset.needsDecision,
     producedAt: asset.producedAt,
     expiresAt: asset.expiresAt,
     hold: asset.hold,

@@ -2,6 +2,7 @@
 
 from freshline.api.models.alert import Alert, AlertIncident, AlertMessage, AlertRequest
 from freshline.api.models.asset import (
+    Accepted,
     Asset,
     AssetPartitions,
     AssetState,
@@ -87,6 +88,7 @@ from freshline.api.models.workflow import (
 
 __all__ = [
     "About",
+    "Accepted",
     "Alert",
     "AlertIncident",
     "AlertMessage",

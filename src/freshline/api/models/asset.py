@@ -91,6 +91,25 @@ class AssetPartitions(PartitionSummary):
     next: str | None
 
 
+class OlderCode(ResponseBody):
+    """Rows of the current version that older code made, and about which nobody has decided."""
+
+    rows: int | None
+    exact: bool
+    versions: list[int]
+    partitions: list[str]
+    partitions_total: int
+    rebuild_ms: int | None
+
+
+class Accepted(ResponseBody):
+    """Rows of older code that were accepted as they are."""
+
+    asset_id: str
+    rows: int | None
+    partitions: int
+
+
 class AssetState(ResponseBody):
     """The state of an asset."""
 
@@ -100,6 +119,7 @@ class AssetState(ResponseBody):
     workflow_slug: str | None
     state: State
     upstream_failing: bool
+    needs_decision: OlderCode | None
     produced_at: datetime | None
     expires_at: datetime | None
     expired: bool
@@ -124,6 +144,17 @@ class Asset(AssetState):
     auto_materialize: Json | None
     declaration: Json
     consumed_by: list[str]
+
+
+class CodePart(ResponseBody):
+    """The rows of one job."""
+
+    workflow: int
+    version: int
+    rows: int | None
+    parts: int
+    for_workflow: int | None = None
+    for_version: int | None = None
 
 
 class Snapshot(ResponseBody):
@@ -151,6 +182,7 @@ class Snapshot(ResponseBody):
     payload: Any
     gone_at: datetime | None
     difference: Any
+    code: list[CodePart] | None
     parts: Any
     head: bool
 

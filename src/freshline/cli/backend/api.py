@@ -27,6 +27,7 @@ from freshline.settings import Settings
 
 if TYPE_CHECKING:
     from freshline.model.reports import SourceReport
+    from freshline.store.operations.accept import Accepted
     from freshline.store.operations.report import Reported  # it loads the driver
     from freshline.store.operations.together import ReportedTogether
 
@@ -330,6 +331,11 @@ class Operations:
     def expire(self, asset_id: str, partition_key: str = "") -> Mapping[str, str | None]:
         """Expire an asset."""
         return self._change("assets", asset_id, "expire", **_of(partition_key))
+
+    def accept(self, asset_id: str) -> Accepted:
+        """Accept the rows of older code of an asset."""
+        found: Accepted = self._connection.post("assets", asset_id, "accept")
+        return found
 
     def skip_delivery(self, asset_id: str, number: int, reason: str) -> Delivery:
         """Leave a delivery out."""

@@ -26,6 +26,7 @@ from freshline.settings import Settings
 
 if TYPE_CHECKING:
     from freshline.model.reports import SourceReport
+    from freshline.store.operations.accept import Accepted
     from freshline.store.operations.report import Reported  # it loads the driver
     from freshline.store.operations.together import ReportedTogether
 
@@ -173,6 +174,8 @@ class Operations(Protocol):
     def report_together(self, reports: Sequence[SourceReport]) -> ReportedTogether: ...
 
     def expire(self, asset_id: str, partition_key: str = "") -> Mapping[str, str | None]: ...
+
+    def accept(self, asset_id: str) -> Accepted: ...
 
     def skip_delivery(self, asset_id: str, number: int, reason: str) -> Delivery: ...
 

@@ -128,6 +128,7 @@ def apply(
                 "expiries": expiries,
                 "flood": wave.as_json(),
                 "partitionRuns": list(wave.partitions),
+                "needsDecision": dict(wave.undecided),
                 "applied": applied,
             }
         )
@@ -146,8 +147,8 @@ def show_flood(plan: ApplyPlan, wave: Plan) -> None:
     """Print which data would expire when, what would run because of the plan, and what would not and why."""
     for asset_id, at in wave.expiries.items():
         output.show(f"{asset_id} would expire at {moment(at)}" if at else f"{asset_id} would no longer expire")
-    for sentence in wave.partitions:
-        output.show(sentence)
+    for sentence in (*wave.partitions, *wave.questions):
+        output.show(sentence, hang=2)
     if wave.runs or wave.held or wave.cut:
         output.show("", Text(("because of it:", "bold")))
         show_wave(wave.as_json())

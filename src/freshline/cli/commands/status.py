@@ -13,7 +13,7 @@ from freshline.cli.render import output
 from freshline.cli.render.decisions import hold_text
 from freshline.cli.render.format import distance, moment, number, parse_time, short, size, version
 from freshline.cli.render.partitions import counts_text
-from freshline.cli.render.status import root_cause, state_text
+from freshline.cli.render.status import decision_mark, root_cause, state_text
 from freshline.cli.render.table import Column, Columns, Table
 from freshline.cli.render.text import Text
 from freshline.cli.status_watch import watch
@@ -97,6 +97,9 @@ def status(
     States: source (made outside), running, failing (its last runs failed), missing (never produced),
     waiting (queued or held), stale (its inputs changed or it expired), fresh; retired (nobody produces, reads or
     reports it any more). "upstream failing" means that a workflow above it fails, so newer data may not arrive.
+
+    "needs decision" means that the job of a table that is appended to or merged changed, and rows of the older code are
+    still in it: compute them again, or `freshline accept` them.
 
     An asset with partitions shows how many of them are in which state. The rest of its line is about the newest one;
     `freshline partitions ASSET` lists all.
@@ -200,7 +203,7 @@ def _asset_row(one: AssetStatus, now: datetime) -> list[str | Text]:
 
 def _state(one: AssetStatus) -> Text:
     """Return the state of an asset, or how many of its partitions are in which state."""
-    return counts_text(one["partitions"]) if one["partitions"] else state_text(one)
+    return Text(counts_text(one["partitions"]), *decision_mark(one)) if one["partitions"] else state_text(one)
 
 
 def _workflow_row(one: WorkflowStatus, now: datetime) -> list[str | Text]:

@@ -29,6 +29,7 @@ VERSIONS: Columns = [
     "PRODUCED",
     "ROWS",
     Column("SIZE", drop=2),
+    Column("CODE", drop=3),
     Column("WHAT CHANGED", wraps=24),
 ]
 
@@ -67,7 +68,8 @@ def table() -> None:
 def versions(app: App, *, asset: str, partition: str | None, limit: int, as_json: bool) -> None:
     """List the versions of an asset, newest first: when, how many rows, and the difference from the one before.
 
-    Of a partition, TABLE is the version of the table: the one that `show` and `table rollback` take.
+    Of a partition, TABLE is the version of the table: the one that `show` and `table rollback` take. CODE is the
+    version of the workflow that introduced the job which made the rows; of several jobs, how many rows each made.
     """
     with app.reader() as reader:
         found = reader.snapshots(asset, limit, partition=partition, changed=partition is not None)
@@ -95,6 +97,7 @@ def _version(one: Snapshot) -> Json:
         "bytes": one["bytes"],
         "runId": one["runId"],
         "difference": one["difference"],
+        "code": one["code"],
         "head": one["head"],
         "goneAt": one["goneAt"],
     }
@@ -107,8 +110,18 @@ def _cells(one: Snapshot) -> list[str]:
         moment(one["producedAt"]),
         "" if one["rows"] is None else number(one["rows"]),
         "" if one["bytes"] is None else size(one["bytes"]),
+        _code(one),
         "not kept any more" if one["goneAt"] else _changed(one),
     ]
+
+
+def _code(one: Snapshot) -> str:
+    """Return which versions of the workflow made the rows; of several also how many."""
+    parts = one["code"] or ()
+    names = [f"v{part['version']}" if part["version"] else "older" for part in parts]
+    if len(names) < 2:  # noqa: PLR2004 - only several are told apart
+        return "".join(names)
+    return ", ".join(f"{name}: {number(part['rows'])}" for name, part in zip(names, parts, strict=True))
 
 
 def _changed(one: Snapshot) -> str:

@@ -21,6 +21,7 @@ from freshline.errors import NotFoundError
 from freshline.model.documents.partition import WantedPartitions
 from freshline.model.enums import AssetState
 from freshline.model.state import reference
+from freshline.store.read.code_question import question
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -108,9 +109,11 @@ def _print_state(reader: ReadOnlyBackend, status: Status, partition: str | None)
     for one in status["assets"]:
         if one["partitions"]:
             _print_partitions(reader, one, partition)
+            _print_question(one)
             continue
         article = "a " if one["state"] == AssetState.SOURCE else ""
         output.show(Text((one["assetId"], "bold"), f" is {article}", state_text(one)))
+        _print_question(one)
         if one["version"] is not None:
             _print_version(reader.snapshot(one["assetId"]))
     for workflow in status["workflows"]:
@@ -125,6 +128,13 @@ def _print_state(reader: ReadOnlyBackend, status: Status, partition: str | None)
         output.show(Text(("root cause: ", "bold"), root_cause(cause)), hang=2)
     if not status["materializers"]:
         output.show(Text((NO_MATERIALIZER, "yellow")), hang=2)
+
+
+def _print_question(one: AssetStatus) -> None:
+    """Print what waits for a decision: rows of older code, with the commands that answer."""
+    if one["needsDecision"]:
+        sentence = question(one["assetId"], one["workflowSlug"], one["needsDecision"])
+        output.show(Text((sentence, "yellow")), hang=2)
 
 
 def _repeats(warning: str, cause: RootCause) -> bool:

@@ -9,6 +9,7 @@ from freshline.cli.render.format import short
 from freshline.cli.render.references import unit
 from freshline.cli.render.text import Text
 from freshline.model.enums import AssetState
+from freshline.store.read.code_question import MARK
 from freshline.store.read.report_command import report_command
 
 if TYPE_CHECKING:
@@ -16,14 +17,19 @@ if TYPE_CHECKING:
 
 LONGEST_ERROR = 500
 # States in which a failure above an asset is worth mentioning.
+_FAILING = ((", upstream failing", "red"),)
 _AT_REST = frozenset({AssetState.FRESH, AssetState.STALE, AssetState.WAITING, AssetState.MISSING})
 
 
 def state_text(one: AssetStatus) -> Text:
-    """Return the state of an asset, and whether a workflow above it fails."""
-    if not one["upstreamFailing"] or one["state"] not in _AT_REST:
-        return output.coloured(one["state"])
-    return Text((one["state"], output.STATE_COLOURS[one["state"]]), (", upstream failing", "red"))
+    """Return the state of an asset, whether it needs a decision, and whether a workflow above it fails."""
+    failing = one["upstreamFailing"] and one["state"] in _AT_REST
+    return Text(output.coloured(one["state"]), *decision_mark(one), *_FAILING[:failing])
+
+
+def decision_mark(one: AssetStatus) -> list[tuple[str, str]]:
+    """Return the mark of an asset with rows of older code about which nobody has decided."""
+    return [(f", {MARK}", "yellow")] if one["needsDecision"] else []
 
 
 def root_cause(cause: RootCause) -> str:

@@ -48,6 +48,12 @@ class Table(Model):
     on_replaced_input: Literal["replace", "append"] = Field(
         default="replace", description="With mode append: what a run does if an input changed other than by append."
     )
+    on_code_change: Literal["rebuild", "keep", "ask"] | None = Field(
+        default=None,
+        description="With mode append or merge: what happens to rows of older code when the job changes. rebuild: the "
+        "first run with the new code is a full refresh. keep: they stay. ask: they stay until somebody decides. "
+        "Default: ask, with partitions rebuild.",
+    )
     parquet: Annotated[int, Field(ge=1, le=2)] | None = Field(
         default=None,
         description="The version of the Parquet encodings; default 2, but 1 with decimals of more than 18 digits.",
@@ -71,6 +77,12 @@ class Table(Model):
         if self.mode != "append" and self.on_replaced_input != "replace":
             raise FieldError(
                 "onReplacedInput", f"'onReplacedInput' has no effect in table mode {self.mode!r}; remove it"
+            )
+        if self.mode == "overwrite" and self.on_code_change is not None:
+            raise FieldError(
+                "onCodeChange",
+                "'onCodeChange' has no effect in table mode 'overwrite': every run computes all rows; use mode "
+                "'append' or 'merge', or remove it",
             )
         for field, columns in (("partitionBy", self.partition_by), ("keys", self.keys)):
             if len({column.lower() for column in columns}) < len(columns):

@@ -24,6 +24,7 @@ def inconsistencies(workflow: Workflow) -> Iterator[Problem]:
         yield from _queries(index, step)
         yield from _idle_input_fields(index, step)
     yield from disagreements(workflow)
+    yield from _rebuilds(workflow)
     yield from _cycle(workflow)
 
 
@@ -83,6 +84,26 @@ def _consumed_twice(index: int, step: Step) -> Iterator[Problem]:
         if other != item.asset_id:
             yield Problem(
                 loc, f"is read as the view {view!r}, and so is {other!r}; give one of them 'as'", see=other_loc
+            )
+
+
+def _rebuilds(workflow: Workflow) -> Iterator[Problem]:
+    """Yield outputs that would be computed again although they say otherwise: a full refresh is one of all tables."""
+    stated = [
+        (("steps", s, "produces", p, "table", "onCodeChange"), output.asset_id, output.table.on_code_change)
+        for s, step in enumerate(workflow.steps)
+        for p, output in enumerate(step.produces)
+        if output.table and output.table.mode != "overwrite"
+    ]
+    first = next((one for one in stated if one[2] == "rebuild"), None)
+    for loc, _, answer in stated if first else ():
+        if first and answer != "rebuild":
+            said = f"is {answer!r}" if answer else "is not given"
+            yield Problem(
+                loc if answer else loc[:-1],
+                f"'onCodeChange' {said}, and that of {first[1]!r} is 'rebuild': a workflow is computed again as a "
+                "whole; give all of its appended and merged tables 'rebuild', or none",
+                see=first[0],
             )
 
 

@@ -22,6 +22,11 @@ _INCREMENTS = (
     "source"
 )
 
+_REBUILD = (
+    "is 'rebuild', but the input {!r} holds only its newest version: once the table has rows of other versions, a "
+    "change of the code does not rebuild it by itself, because these rows would be lost; it asks instead"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Mention:
@@ -55,6 +60,7 @@ def check_references(
     _cases([*produced, *declared, *consumed], findings)
     _undeclared(consumed, set(known), findings, strict=strict)
     _increments_of_snapshots(workflows, sources, findings)
+    _rebuilds_of_snapshots(workflows, sources, findings)
     check_partitions(workflows, sources, findings)
     _cycles(workflows, produced, findings)
 
@@ -137,6 +143,21 @@ def _increments_of_snapshots(
                 if item.rows == "new" and item.asset_id in replaced:
                     problem = Problem(("steps", s, "consumes", c, "rows"), _INCREMENTS, warning=True)
                     findings.add(draft.origin, problem, see=replaced[item.asset_id].place(("assetId",)))
+
+
+def _rebuilds_of_snapshots(workflows: list[Draft[Workflow]], sources: list[Draft[Source]], findings: Findings) -> None:
+    """Warn about `onCodeChange: rebuild` of tables whose inputs hold only their newest version."""
+    forgetful = {draft.definition.asset_id for draft in sources if draft.definition.mode == "snapshot"}
+    steps = [(draft, s, step) for draft in workflows for s, step in enumerate(draft.definition.steps)]
+    for _, _, step in steps:
+        forgetful |= {one.asset_id for one in step.produces if one.table is None or one.table.mode != "append"}
+    for draft, s, step in steps:
+        read = [item for item in step.consumes if item.rows == "new"] or step.consumes
+        found = sorted({item.asset_id for item in read} & forgetful)
+        for p, output in enumerate(step.produces if found else ()):
+            if output.table and output.table.on_code_change == "rebuild":
+                loc = ("steps", s, "produces", p, "table", "onCodeChange")
+                findings.add(draft.origin, Problem(loc, _REBUILD.format(found[0]), warning=True))
 
 
 def _cycles(workflows: list[Draft[Workflow]], produced: list[Mention], findings: Findings) -> None:

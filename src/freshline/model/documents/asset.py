@@ -79,8 +79,26 @@ class Location(TypedDict):
     partitionBy: NotRequired[list[str]]
 
 
+class CodePart(TypedDict):
+    """The rows of one job: `version` is the first version of the workflow with it, 0 of jobs that are one entry by now.
+
+    `rows`: at most so many of a merged table; None if they were not counted. `forWorkflow` and `forVersion`: the job
+    for which they were accepted as they are.
+    """
+
+    workflow: int
+    version: int
+    rows: int | None
+    parts: int
+    forWorkflow: NotRequired[int]
+    forVersion: NotRequired[int]
+
+
 class Snapshot(TypedDict):
-    """One materialization of an asset. `parts`: directories of a table that is appended to, with their versions."""
+    """One materialization of an asset. `parts`: directories of a table that is appended to, with their versions.
+
+    `code`: which code made the rows; None if nobody knows.
+    """
 
     assetId: str
     partitionKey: str
@@ -104,6 +122,7 @@ class Snapshot(TypedDict):
     payload: Any
     goneAt: str | None
     difference: dict[str, list[str]] | None
+    code: list[CodePart] | None
     parts: list[tuple[int, str]] | None
     head: bool
 

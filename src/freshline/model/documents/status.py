@@ -26,6 +26,22 @@ class LastRun(TypedDict):
     reason: str | None
 
 
+class OlderCode(TypedDict):
+    """Rows of the current version that older code made, and about which nobody has decided (docs/semantics.md#R9.9).
+
+    `exact`: False if it is at most so many, because a merge replaces rows. `versions`: the versions of the workflow
+    that introduced the older code. `partitions`: the first keys of those with such rows, out of `partitionsTotal`.
+    `rebuildMs`: what computing everything again costs about; None if no run was measured.
+    """
+
+    rows: int | None
+    exact: bool
+    versions: list[int]
+    partitions: list[str]
+    partitionsTotal: int
+    rebuildMs: int | None
+
+
 class AssetStatus(TypedDict):
     """An entry of `status.assets`. `hold` and `nextRefreshAt` are those of the producing workflow.
 
@@ -38,6 +54,7 @@ class AssetStatus(TypedDict):
     workflowSlug: str | None
     state: str
     upstreamFailing: bool
+    needsDecision: OlderCode | None
     producedAt: str | None
     expiresAt: str | None
     expired: bool

@@ -11,7 +11,7 @@ from freshline.definitions.loading.existing_data import sources_with_data
 from freshline.definitions.loading.project import Project
 from freshline.model.moment import iso
 from freshline.settings import Settings
-from freshline.store.apply import partition_changes, write
+from freshline.store.apply import code_changes, partition_changes, write
 from freshline.store.apply.diff import ApplyPlan, Stored, make_plan, proposed_graph
 from freshline.store.apply.rename import Renamed, rename
 from freshline.store.apply.stored import read_durations, read_stored
@@ -91,9 +91,10 @@ class Apply:
             moved = [*plan.assets_removed, *plan.reported]
             found = preview.around(connection, touched, moved)
             parts = preview.partitions(connection, touched)
+            asked = code_changes.questions(connection, touched)
         planned = preview.triggered(found, self._settings, touched, moved)
         due = {one["asset_id"]: one["due_at"] for one in edited}
-        planned = replace(planned, partitions=parts)
+        planned = replace(planned, partitions=parts, questions=asked.sentences, undecided=asked.undecided)
         return replace(planned, expiries={one: at and iso(datetime.fromisoformat(at)) for one, at in due.items()})
 
 

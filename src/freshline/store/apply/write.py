@@ -16,7 +16,7 @@ from freshline.model.enums import EventType
 from freshline.model.json import Json
 from freshline.store import partition_timers, seen_keys
 from freshline.store.alerts import rules
-from freshline.store.apply import partition_changes, watches
+from freshline.store.apply import code_changes, partition_changes, watches
 from freshline.store.apply.diff import ApplyPlan, Stored, job_changes, reshaped
 from freshline.store.apply.stored_graph import read_graph
 from freshline.store.apply.timers import DueTimer, declared_freshness, set_timers
@@ -69,6 +69,7 @@ def write(
     _take_baseline(connection, loaded, ids, stored, force=baseline)
     if baseline:
         connection.execute(SQL["clear_expiry"], {"workflows": ids})
+        code_changes.accept(connection, project)
     seen_keys.seed(connection, lambda: read_graph(connection))
     partition_timers.set_next_keys(connection)
     edited = set_timers(connection, ids, baseline=baseline, before=freshness)

@@ -146,6 +146,14 @@ STATEMENTS = (
         "the head of asset '{asset}' has data version '{head}', its snapshot {sequence} has '{snapshot}'",
     ),
     Check(
+        "code-unknown",
+        Severity.ERROR,
+        "the code that made the rows of a head is that of an existing version of a workflow",
+        "`freshline run SLUG --full-refresh` writes the table again, and says first which rows would be dropped; "
+        "`freshline accept ASSET` keeps the rows; the database was modified",
+        "rows of asset '{asset}' were made by version {version} of workflow number {workflow}, which does not exist",
+    ),
+    Check(
         "pin-missing",
         Severity.ERROR,
         "the inputs that an active run has pinned exist",

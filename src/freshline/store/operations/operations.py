@@ -21,7 +21,8 @@ from freshline.store.db.commit_outcome import resolved
 from freshline.store.db.database import Connection, Database
 from freshline.store.db.ids import new_id
 from freshline.store.db.queries import load
-from freshline.store.operations import audit, deliveries, forget, report, request, together
+from freshline.store.operations import accept, audit, deliveries, forget, report, request, together
+from freshline.store.operations.accept import Accepted
 from freshline.store.operations.forget import Forgotten
 from freshline.store.operations.full_refresh import refuse_losses
 from freshline.store.operations.report import Report, Reported
@@ -108,6 +109,16 @@ class Operations:
                 row = connection.execute(SQL["expire_now"], {"asset": asset_id, "partition": key}).fetchone()
         self._database.notify("timers")
         return {"assetId": asset_id, "partitionKey": key, "expiresAt": iso(row["due_at"] if row else None)}
+
+    def accept(self, asset_id: str) -> Accepted:
+        """Accept the rows of older code of an asset as they are (docs/semantics.md#R9.9)."""
+        with self._database.transaction("accept_code") as connection:
+            asset = find_asset(connection, asset_id)
+            with audit.changing(connection, "accept_code", asset_id, "code_state", asset_id):
+                accepted = accept.accept(connection, asset)
+            append_event(connection, EventType.CODE_ACCEPTED, asset_id, accept.event_data(asset, accepted))
+        self._database.notify("events")
+        return accepted
 
     def skip_delivery(self, asset_id: str, number: int, reason: str) -> Delivery:
         """Leave a delivery of an append source out for all consumers that have not read it (docs/semantics.md#R3.4)."""

@@ -12,6 +12,7 @@ from freshline.model.documents.status import WorkflowStatus
 from freshline.model.documents.workflow import ActiveRun, Lag, NextRefresh, PolicyAsset, PolicyStatus
 from freshline.model.json import Json
 from freshline.store.db.database import Row
+from freshline.store.read import older_code
 from freshline.store.read.partitions import CurrentPartitions
 from freshline.store.read.session import ReadSession, json_value
 from freshline.store.read.status import asset_status, newest_of, next_refresh, workflow_status
@@ -25,8 +26,13 @@ def assets(session: ReadSession, partitions: CurrentPartitions, **filters: Any) 
     newest = partitions.newest(found)
     summaries = partitions.summaries(newest)
     states = session.rows("status_assets", assets=list(found), **newest_of(newest))
+    undecided = older_code.read(session, list(found))
     return [
-        {**asset_status(row, summaries.get(row["assetId"])), **_declaration(found[row["assetId"]])} for row in states
+        {
+            **asset_status(row, summaries.get(row["assetId"]), undecided.get(row["assetId"])),
+            **_declaration(found[row["assetId"]]),
+        }
+        for row in states
     ]
 
 

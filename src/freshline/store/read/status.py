@@ -11,6 +11,7 @@ from freshline.model.documents.status import (
     AssetStatus,
     Hold,
     LastRun,
+    OlderCode,
     Pause,
     Pool,
     RootCause,
@@ -22,13 +23,15 @@ from freshline.model.enums import AssetState, PartitionState
 from freshline.plural import counted
 from freshline.store import source_warnings
 from freshline.store.db.database import Row
-from freshline.store.read import resolve
+from freshline.store.read import older_code, resolve
+from freshline.store.read.code_question import question
 from freshline.store.read.partitions import CurrentPartitions
 from freshline.store.read.session import ReadSession, json_value
 from freshline.store.read.summary import read_causes, summarize
 from freshline.unmatched import is_pattern
 
 MOST_CAUSES = 20
+MOST_QUESTIONS = 10
 AT_REST = frozenset({AssetState.FRESH, AssetState.SOURCE, AssetState.RETIRED})
 # A process without a heartbeat for this long counts as dead: twice the lease.
 SILENT_MS = 30_000
@@ -43,6 +46,7 @@ def read_status(session: ReadSession, partitions: CurrentPartitions, name: str |
     assets = session.rows("status_assets", assets=names, **newest_of(newest))
     workflows = session.rows("status_workflows", slugs=slugs, **newest_of(partitions.newest() if slugs else newest))
     summaries = partitions.summaries(newest)
+    undecided = older_code.read(session, names)
     queue = session.rows("queue", grace=SILENT_MS)[0]
     everything = wanted.everything or one or AssetState.RETIRED in wanted.states
     retired = [] if everything else [row for row in assets if row["retired"]]
@@ -58,12 +62,12 @@ def read_status(session: ReadSession, partitions: CurrentPartitions, name: str |
     causes = None if not known else [] if all_fresh else read_causes(session, partitions.graph, states)
     return {
         "at": session.json_rows("clock")[0]["now"],
-        "summary": summarize(states, causes, matched=len(matched)),
+        "summary": summarize(states, causes, matched=len(matched), undecided=len(undecided.keys() & states)),
         "next": shown[-1]["assetId"] if len(shown) < len(page) else None,
-        "assets": [asset_status(row, summaries.get(row["assetId"])) for row in shown],
+        "assets": [asset_status(row, summaries.get(row["assetId"]), undecided.get(row["assetId"])) for row in shown],
         "workflows": [workflow_status(row) for row in workflows if makers is None or row["slug"] in makers],
         "pools": session.documents(Pool, "pools"),
-        "notes": [*notes(queue), *_proposals(session, slugs)],
+        "notes": [*notes(queue), *_proposals(session, slugs), *_questions(assets, undecided, states)],
         "warnings": source_warnings.of_names(session, names, slugs) if names and slugs is not None else [],
         "retired": len(retired),
         "materializers": queue["materializers"],
@@ -80,7 +84,9 @@ def newest_of(newest: Mapping[str, str]) -> dict[str, list[str]]:
     return {"newest_assets": list(newest), "newest_keys": list(newest.values())}
 
 
-def asset_status(row: Row, partitions: PartitionSummary | None = None) -> AssetStatus:
+def asset_status(
+    row: Row, partitions: PartitionSummary | None = None, undecided: OlderCode | None = None
+) -> AssetStatus:
     """Return an entry of `status.assets`. Of an asset with partitions it describes the newest, and counts all."""
     planned = next_refresh(row)
     return {
@@ -90,6 +96,7 @@ def asset_status(row: Row, partitions: PartitionSummary | None = None) -> AssetS
         "workflowSlug": row["workflowSlug"],
         "state": state_of(row, partitions).value,
         "upstreamFailing": row["upstreamFailing"],
+        "needsDecision": undecided,
         "producedAt": json_value(row["producedAt"]),
         "expiresAt": json_value(row["expiresAt"]),
         "expired": row["expired_at"] is not None,
@@ -175,6 +182,18 @@ def _proposals(session: ReadSession, slugs: Sequence[str] | None) -> list[str]:
         f" would run; `freshline backfill show {row['id']}` says why"
         for row in session.rows("proposals", slugs=slugs)
     ]
+
+
+def _questions(assets: Sequence[Row], undecided: Mapping[str, OlderCode], shown: Collection[str]) -> list[str]:
+    """Return a sentence per table with rows of older code about which nobody has decided."""
+    slugs = {row["assetId"]: row["workflowSlug"] for row in assets if row["assetId"] in shown}
+    found = [question(name, slugs[name], one) for name, one in undecided.items() if name in slugs]
+    more = len(found) - MOST_QUESTIONS
+    return (
+        found
+        if more <= 0
+        else [*found[:MOST_QUESTIONS], f"{counted(more, 'more table needs', 'more tables need')} a decision"]
+    )
 
 
 def notes(queue: Row) -> list[str]:

@@ -20,18 +20,27 @@ NOT_PRODUCED = frozenset({AssetState.SOURCE, AssetState.RETIRED})
 NOTHING = "nothing is applied yet; `freshline apply` stores a project's definitions"
 
 
-def summarize(states: Mapping[str, AssetState], found: Sequence[Found] | None, *, matched: int) -> StatusSummary:
-    """Return the summary of assets in these states. `found`: the causes, if they are all assets."""
+def summarize(
+    states: Mapping[str, AssetState], found: Sequence[Found] | None, *, matched: int, undecided: int = 0
+) -> StatusSummary:
+    """Return the summary of assets in these states. `found`: the causes, if they are all assets.
+
+    `undecided`: how many have rows of older code about which nobody has decided.
+    """
     produced = produced_states(states)
     fresh = sum(state is AssetState.FRESH for state in produced)
     return {
-        "sentence": sentence(produced, found, applied=bool(states)),
+        "sentence": sentence(produced, found, applied=bool(states)) + _questions(undecided),
         "total": len(produced),
         "fresh": fresh,
         "counts": dict(Counter(state.value for state in states.values())),
         "matched": matched,
         "causes": None if found is None else sum(bool(one.unfresh) for one in found),
     }
+
+
+def _questions(undecided: int) -> str:
+    return f"; {counted(undecided, 'table needs', 'tables need')} a decision" if undecided else ""
 
 
 def read_causes(session: ReadSession, graph: Graph, states: Mapping[str, AssetState]) -> list[Found]:

@@ -13,7 +13,7 @@ from freshline.model.run import ClaimedRun, FinishedStep, PinnedInput, Position,
 from freshline.model.state import reference
 from freshline.store.db.database import Connection, Row
 from freshline.store.db.queries import load
-from freshline.store.runs import batches
+from freshline.store.runs import batches, rebuild
 from freshline.store.runs.publish import pinned
 
 SQL = load("runs")
@@ -66,6 +66,7 @@ def _claimed(connection: Connection, row: Row, members: Sequence[Row], lease_ms:
         lease_ms=lease_ms,
         sessions=_sessions(connection, row),
         batch=tuple(keys) if members else (),
+        rebuilt=None if members else rebuild.rebuilt(connection, row),
     )
 
 

@@ -16,6 +16,7 @@ from freshline.decide.times import expires_at, milliseconds
 from freshline.definitions.policy import compile_freshness
 from freshline.definitions.schema.workflow import Freshness as DeclaredFreshness
 from freshline.errors import ConflictError
+from freshline.model.documents.asset import CodePart
 from freshline.model.enums import EventType
 from freshline.model.json import Json
 from freshline.model.policy import Freshness, Policy
@@ -28,6 +29,7 @@ from freshline.store.db.database import Connection, Row
 from freshline.store.db.ids import new_id
 from freshline.store.db.queries import load
 from freshline.store.retention.retirement import is_ended
+from freshline.store.runs.code_parts import Before, Code, made
 from freshline.store.runs.events import EventRow, append_events, asset_event, produced_data
 from freshline.store.runs.timers import TimerRow, set_timers, timers
 from freshline.store.tables.difference import difference
@@ -45,6 +47,7 @@ class Publisher:
     run_id: str
     attempt: int
     workflow_id: int
+    version: int
     slug: str
     partition_key: str
     pins: Mapping[str, Json]
@@ -77,7 +80,7 @@ class Publication:
 
 def publish(connection: Connection, who: Publisher, outputs: Iterable[StagedOutput]) -> Publication:
     """Append snapshots and move the heads of the outputs that the workflow still owns (docs/semantics.md#R10.2)."""
-    own = {"workflow": who.workflow_id, "partition": who.partition_key}
+    own = {"workflow": who.workflow_id, "partition": who.partition_key, "version": who.version}
     connection.execute(SQL["lock_outputs"], own)
     owned = {row["id"]: row for row in connection.execute(SQL["owned_outputs"], own)}
     kept = sorted((output for output in outputs if output.asset_id in owned), key=lambda output: output.asset_id)
@@ -160,6 +163,7 @@ def _snapshot(who: Publisher, output: StagedOutput, before: Row, freshness: Fres
         "rows": output.rows,
         "bytes": same["bytes"] if same else output.bytes,
         "checks": output.checks,
+        "code": _code(who, output, before, changed=changed),
         "difference": difference(before, output) if changed and before["sequence"] else None,
         "workflow_id": who.workflow_id,
         "run_id": who.run_id,
@@ -175,6 +179,13 @@ def _snapshot(who: Publisher, output: StagedOutput, before: Row, freshness: Fres
         "payload": output.payload,
         "event_id": new_id(),
     }
+
+
+def _code(who: Publisher, output: StagedOutput, before: Row, *, changed: bool) -> list[CodePart]:
+    """Return which code made the rows. What the owner says now decides whether older rows are accepted."""
+    keep = (before["declaration"].get("table") or {}).get("onCodeChange") == "keep"
+    by = Code(who.workflow_id, before["code_version"])
+    return made(by, output, Before(before["rows"], before["code"]), changed=changed, keep=keep)
 
 
 def _published(who: Publisher, output: StagedOutput, row: Json, before: Row) -> Published:

@@ -81,6 +81,7 @@ def _publisher(one: Publishing, row: Row) -> publish.Publisher:
         run_id=str(row["id"]),
         attempt=row["attempt"],
         workflow_id=row["workflow_id"],
+        version=one.run.version,
         slug=row["slug"],
         partition_key=row["partition_key"],
         pins=row["pins"],

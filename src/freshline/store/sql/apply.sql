@@ -278,6 +278,20 @@ ON CONFLICT (workflow_id, partition_key) DO UPDATE
        job_fingerprint = CASE WHEN %(force)s OR p.job_fingerprint IS NULL THEN excluded.job_fingerprint
                               ELSE p.job_fingerprint END
 
+-- name: incremental_tables
+-- purpose: list the tables of workflows that are appended to or merged, and whether rows of older code are to be computed again
+SELECT a.id, w.id AS workflow_id, w.slug,
+       coalesce(a.declaration #>> '{table,onCodeChange}', 'ask') = 'rebuild' AND a.partitioning IS NULL
+       AND p.job_fingerprint <> w.job_fingerprint AND s.rows IS DISTINCT FROM 0
+       AND freshline_older_code(s.code, w.id) IS NOT NULL AS rebuilds
+  FROM workflows w
+  JOIN assets a ON a.producer_id = w.id AND a.declaration #>> '{table,mode}' IN ('append', 'merge')
+  LEFT JOIN heads h ON h.asset_id = a.id AND h.partition_key = ''
+  LEFT JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
+  LEFT JOIN workflow_partitions p ON (p.workflow_id, p.partition_key) = (w.id, '')
+ WHERE w.slug = ANY (%(slugs)s)
+ ORDER BY a.id
+
 -- name: clear_expiry
 -- purpose: delete the expiry timers of a baseline, which are set again
 DELETE FROM timers WHERE kind = 'expiry' AND asset_id IN (SELECT id FROM assets WHERE producer_id = ANY (%(workflows)s))

@@ -53,6 +53,34 @@ SELECT a.id, a.producer_id, a.declaration, a.source_project, a.partitioning, w.s
 SELECT a.id, a.producer_id, a.declaration, a.source_project, a.partitioning, w.slug FROM assets a LEFT JOIN workflows w ON w.id = a.producer_id
  WHERE a.id = %(asset)s
 
+-- name: lock_accepted
+-- purpose: lock the heads of an asset, so that no run publishes meanwhile
+SELECT FROM heads WHERE asset_id = %(asset)s ORDER BY partition_key FOR UPDATE
+
+-- name: accept_code
+-- purpose: accept the rows of older code of these assets for the current code, and return how many there are by partition
+UPDATE snapshots s
+   SET code = (SELECT jsonb_agg(CASE WHEN o.parts @> jsonb_build_array(e.part)
+                                     THEN e.part || jsonb_build_object('forWorkflow', w.id, 'forVersion', w.version)
+                                     ELSE e.part END ORDER BY e.ordinal)
+                 FROM jsonb_array_elements(s.code) WITH ORDINALITY AS e (part, ordinal))
+  FROM assets a
+  JOIN workflows w ON w.id = a.producer_id
+  JOIN heads h ON h.asset_id = a.id AND h.retired_at IS NULL
+  JOIN snapshots n ON (n.asset_id, n.partition_key, n.sequence) = (h.asset_id, h.partition_key, h.sequence)
+ CROSS JOIN LATERAL (SELECT freshline_older_code(n.code, w.id) AS parts) o
+ WHERE a.id = ANY (%(assets)s) AND o.parts IS NOT NULL AND a.declaration #>> '{table,mode}' IN ('append', 'merge')
+   AND (s.asset_id, s.partition_key, s.sequence) = (n.asset_id, n.partition_key, n.sequence)
+RETURNING s.partition_key,
+          least(s.rows, (SELECT sum(coalesce((e.part ->> 'rows')::bigint, s.rows))::bigint
+                           FROM jsonb_array_elements(o.parts) AS e (part))) AS rows
+
+-- name: code_state
+-- purpose: read the audited state of the code that made the rows of an asset
+SELECT jsonb_object_agg(h.partition_key, s.code) AS code
+  FROM heads h JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
+ WHERE h.asset_id = %(id)s
+
 -- name: asset_names
 -- purpose: list asset ids, for "did you mean"
 SELECT id AS name FROM assets ORDER BY id

@@ -249,6 +249,55 @@ LEFT JOIN last_auto l ON l.workflow_id = s.producer_id
 LEFT JOIN last_ended z ON z.workflow_id = s.producer_id
 ORDER BY s.id
 
+-- name: older_code
+-- purpose: read the assets whose current rows were made by older code and wait for a decision (docs/semantics.md#R9.9)
+-- A rebuild that the next run does by itself waits for nobody. A rebuild costs what the last complete computation took, in
+-- proportion to the rows; else the rows of the last runs per time.
+WITH older AS MATERIALIZED (
+    SELECT a.id, w.slug, h.partition_key, s.rows AS total, o.parts,
+           a.declaration #>> '{table,mode}' = 'append' AS counted,
+           least(s.rows, (SELECT sum(coalesce((e.part ->> 'rows')::bigint, s.rows)) FROM jsonb_array_elements(o.parts) e (part))) AS rows
+      FROM assets a
+      JOIN workflows w ON w.id = a.producer_id AND w.retired_at IS NULL
+      JOIN heads h ON h.asset_id = a.id AND h.retired_at IS NULL
+      JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
+      LEFT JOIN workflow_partitions p ON (p.workflow_id, p.partition_key) = (w.id, h.partition_key)
+     CROSS JOIN LATERAL (SELECT freshline_older_code(s.code, w.id) AS parts) o
+     CROSS JOIN LATERAL (SELECT coalesce(a.declaration #>> '{table,onCodeChange}',
+                                         CASE WHEN a.partitioning IS NULL THEN 'ask' ELSE 'rebuild' END) AS answer) c
+     WHERE (%(assets)s::text[] IS NULL OR a.id = ANY (%(assets)s))
+       AND a.declaration #>> '{table,mode}' IN ('append', 'merge')
+       AND o.parts IS NOT NULL AND s.rows IS DISTINCT FROM 0
+       AND c.answer <> 'keep' AND (c.answer <> 'rebuild' OR p.job_fingerprint IS NOT DISTINCT FROM w.job_fingerprint)
+), cost AS (
+    SELECT o.*, CASE WHEN f.rows > 0 THEN f.ms * greatest(1, o.total::float8 / f.rows)
+                     WHEN e.written > 0 THEN e.ms * o.total::float8 / e.written END AS ms
+      FROM older o
+      LEFT JOIN LATERAL (
+          SELECT x.rows, extract(epoch FROM r.finished_at - r.started_at) * 1000 / coalesce(r.batch_size, 1) AS ms
+            FROM snapshots x JOIN runs r ON r.id = x.run_id
+           WHERE (x.asset_id, x.partition_key) = (o.id, o.partition_key)
+             AND jsonb_array_length(x.code) = 1 AND x.code #>> '{0,parts}' = '1' AND x.changed
+           ORDER BY x.sequence DESC LIMIT 1) f ON true
+      LEFT JOIN LATERAL (
+          SELECT sum(l.ms) AS ms, sum(l.written) AS written
+            FROM (SELECT extract(epoch FROM r.finished_at - r.started_at) * 1000 / coalesce(r.batch_size, 1) AS ms,
+                         greatest(x.rows - lag(x.rows) OVER (ORDER BY x.sequence), 0) AS written
+                    FROM snapshots x JOIN runs r ON r.id = x.run_id
+                   WHERE (x.asset_id, x.partition_key) = (o.id, o.partition_key)
+                   ORDER BY x.sequence DESC LIMIT 20) l
+           WHERE l.written > 0) e ON f.ms IS NULL
+     WHERE o.rows IS DISTINCT FROM 0
+)
+SELECT id AS "assetId", slug, bool_and(counted) AS counted, sum(rows)::bigint AS rows, sum(total)::bigint AS total,
+       CASE WHEN bool_and(ms IS NOT NULL) THEN sum(ms)::bigint END AS ms,
+       array_agg(partition_key ORDER BY partition_key DESC) AS keys,
+       (SELECT array_agg(DISTINCT (e.part ->> 'version')::integer)
+          FROM cost x, jsonb_array_elements(x.parts) AS e (part) WHERE x.id = c.id) AS versions
+  FROM cost c
+ GROUP BY id, slug
+ ORDER BY id
+
 -- name: project_names
 -- purpose: read the names of all projects
 SELECT name FROM projects ORDER BY name
@@ -691,7 +740,7 @@ SELECT n.asset_id AS "assetId", n.partition_key AS "partitionKey", n.sequence AS
        n.data_version AS "dataVersion", n.changed, n.table_version AS "tableVersion", n.location, n.schema, n.rows,
        n.bytes, n.checks, w.slug AS "workflowSlug", n.run_id AS "runId", n.attempt, n.step_id AS "stepId",
        n.produced_at AS "producedAt", n.expires_at AS "expiresAt", n.inputs, n.sources, n.payload,
-       n.gone_at AS "goneAt", n.difference, freshline_parts(n) AS parts,
+       n.gone_at AS "goneAt", n.difference, n.code, freshline_parts(n) AS parts,
        (h.sequence IS NOT NULL) AS head
 FROM snapshots n
 LEFT JOIN workflows w ON w.id = n.workflow_id

@@ -74,6 +74,19 @@ SELECT c.id, c.workflow_id, w.slug, c.partition_key, c.version, c.attempt, v.def
   JOIN workflows w ON w.id = c.workflow_id
   JOIN workflow_versions v ON (v.workflow_id, v.version) = (c.workflow_id, c.version)
 
+-- name: rebuild_due
+-- purpose: find a table with rows of older code whose workflow has not succeeded yet with the code of a run, if it is the current one
+SELECT h.asset_id
+  FROM workflows w
+  JOIN workflow_versions v ON (v.workflow_id, v.version) = (w.id, %(version)s) AND v.job_fingerprint = w.job_fingerprint
+  JOIN assets a ON a.producer_id = w.id AND a.id = ANY (%(assets)s)
+  JOIN heads h ON h.asset_id = a.id AND h.partition_key = %(partition_key)s AND h.retired_at IS NULL
+  JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
+  LEFT JOIN workflow_partitions p ON (p.workflow_id, p.partition_key) = (w.id, h.partition_key)
+ WHERE w.id = %(workflow_id)s AND s.rows IS DISTINCT FROM 0 AND p.job_fingerprint IS DISTINCT FROM w.job_fingerprint
+   AND freshline_older_code(s.code, w.id) IS NOT NULL
+ ORDER BY h.asset_id LIMIT 1
+
 -- name: batch_limit
 -- purpose: read how many partitions one run of a backfill may compute
 SELECT batch FROM backfills WHERE id = %(backfill)s
@@ -306,7 +319,10 @@ SELECT h.asset_id FROM heads h
 -- purpose: read the assets that the workflow owns; a separate statement, which sees the changes that the locks waited for
 -- A head of which retention removed the data has only a last sequence.
 SELECT a.id, a.step_id, a.declaration, h.sequence, k.last_sequence, h.data_version, h.table_version, v.last_version,
-       v.last_schema, s.location, s.schema, s.rows, s.bytes, s.base_version, s.inputs, t.expired_at AS overdue_at
+       v.last_schema, s.location, s.schema, s.rows, s.bytes, s.base_version, s.inputs, s.code, t.expired_at AS overdue_at,
+       -- The first version with the job of the run: versions that differ in other things are the same code.
+       (SELECT min(x.version) FROM workflow_versions r JOIN workflow_versions x USING (workflow_id, job_fingerprint)
+         WHERE (r.workflow_id, r.version) = (%(workflow)s, %(version)s)) AS code_version
   FROM assets a
   LEFT JOIN heads k ON k.asset_id = a.id AND k.partition_key = %(partition)s
   LEFT JOIN LATERAL (SELECT k.* WHERE k.retired_at IS NULL) h ON true
@@ -353,17 +369,17 @@ RETURNING asset_id, change
 INSERT INTO snapshots (asset_id, partition_key, sequence, data_version, changed, table_version, base_version, location,
                        schema, rows, bytes, checks, difference, workflow_id, run_id, attempt, step_id, produced_at,
                        expires_at, inputs, sources, mixed, mixed_from, payload, event_id, report_key, report_sequence,
-                       delivery, origin, change, retired)
+                       delivery, origin, change, retired, code)
 SELECT asset_id, partition_key, sequence, data_version, changed, table_version, base_version, location, schema, rows,
        bytes, checks, difference, workflow_id, run_id, attempt, step_id, produced_at, expires_at, coalesce(inputs, '{}'),
        coalesce(sources, '{}'), coalesce(mixed, false), coalesce(mixed_from, '{}'), payload, event_id, report_key,
-       report_sequence, delivery, origin, change, coalesce(retired, false)
+       report_sequence, delivery, origin, change, coalesce(retired, false), code
   FROM jsonb_to_recordset(%(rows)s) AS r (
         asset_id text, partition_key text, sequence bigint, data_version text, changed boolean, table_version bigint,
         base_version bigint, location jsonb, schema jsonb, rows bigint, bytes bigint, checks jsonb, difference jsonb,
         workflow_id bigint, run_id uuid, attempt integer, step_id text, produced_at timestamptz, expires_at timestamptz,
         inputs jsonb, sources jsonb, mixed boolean, mixed_from jsonb, payload jsonb, event_id uuid, report_key text,
-        report_sequence bigint, delivery bigint, origin timestamptz, change bigint, retired boolean)
+        report_sequence bigint, delivery bigint, origin timestamptz, change bigint, retired boolean, code jsonb)
  ORDER BY asset_id
 
 -- name: note_commits

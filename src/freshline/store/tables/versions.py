@@ -283,7 +283,18 @@ def _restored_row(connection: Connection, head: Row, restored: Row, version: int
     """Return the new snapshot: the old rows under a new version that lists all directories itself."""
     paths = [path for _, path in restored["parts"]] if restored["parts"] else restored["location"]["paths"]
     number = head["table_version"] + 1
-    kept = ("asset_id", "partition_key", "data_version", "schema", "rows", "bytes", "checks", "workflow_id", "step_id")
+    kept = (
+        "asset_id",
+        "partition_key",
+        "data_version",
+        "schema",
+        "rows",
+        "bytes",
+        "checks",
+        "code",
+        "workflow_id",
+        "step_id",
+    )
     origin = ("inputs", "sources", "mixed", "mixed_from", "payload")
     return {
         **{name: restored[name] for name in (*kept, *origin)},
