@@ -258,6 +258,7 @@ def test_a_hand_on_a_workflow(api: Api) -> None:
     api.lab.settle()
     api.post("/assets/b/expire", expect=202)
     assert api.post("/assets/a/expire", expect=409)["code"] == "conflict"
+    assert "nothing needs to be accepted" in api.post("/assets/b/accept", expect=409)["detail"]
     api.lab.store.evaluation.fire_timers(10)
     api.lab.settle()
     (run,) = api.get("/runs", status="queued")["items"]

@@ -22,13 +22,10 @@ def test_rows_of_both_codes(database_url: str, tmp_path: Path, spark: SparkSessi
         raw = flow("raw", job("numbers"), "source", table={**table, "onReplacedInput": "append"})
 
         def project(factor: int) -> None:
-            made = {
-                name: flow(
-                    name, f"SELECT n, n * {factor} AS m FROM raw", [{"assetId": "raw", "rows": "new"}], table=mode
-                )
-                for name, mode in (("added", table), ("merged", {"mode": "merge", "keys": ["n"]}))
-            }
-            lab.apply(raw, *made.values())
+            sql, new = f"SELECT n, n * {factor} AS m FROM raw", [{"assetId": "raw", "rows": "new"}]
+            merge, redone = {"mode": "merge", "keys": ["n"]}, {"mode": "append", "onCodeChange": "rebuild"}
+            tables = {"added": table, "merged": merge, "redone": redone}
+            lab.apply(raw, *(flow(name, sql, new, table=mode) for name, mode in tables.items()))
 
         def undecided(name: str) -> Any:
             found = lab.store.reader.asset(name)["needsDecision"]
@@ -42,6 +39,8 @@ def test_rows_of_both_codes(database_url: str, tmp_path: Path, spark: SparkSessi
         harness.work()
         assert harness.rows("added") == [(1, 10), (2, 20), (2, 200), (3, 300)]
         assert harness.rows("merged") == [(1, 10), (2, 200), (3, 300)]
+        assert harness.rows("redone") == [(1, 100), (2, 200), (2, 200), (3, 300)]
+        assert undecided("redone") is None
         assert undecided("added") == (2, True)
         assert undecided("merged") == (2, False)
         for name in ("added", "merged"):
