@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from freshline.api import MAX_PAGE
 from freshline.cli.backend.backfills import Backfills
 from freshline.cli.backend.http import Connection
+from freshline.cli.backend.operations import Operations
 from freshline.cli.backend.protocol import ALWAYS, Period
 from freshline.cli.render.format import parse_time
 from freshline.model.documents.asset import Delivery, FoundAsset, FoundWorkflow, Graph, Name, Snapshot
@@ -22,14 +23,7 @@ from freshline.model.documents.run import LogLine, Run, RunDetail
 from freshline.model.documents.status import EVERYTHING_USED, Status, WantedStatus
 from freshline.model.documents.watch import Watch
 from freshline.model.documents.workflow import Definition
-from freshline.model.json import Json
 from freshline.settings import Settings
-
-if TYPE_CHECKING:
-    from freshline.model.reports import SourceReport
-    from freshline.store.operations.accept import Accepted
-    from freshline.store.operations.report import Reported  # it loads the driver
-    from freshline.store.operations.together import ReportedTogether
 
 T = TypeVar("T")
 
@@ -284,104 +278,6 @@ def _about(about: Scope) -> dict[str, str | None]:
 def _period(period: Period) -> dict[str, str | None]:
     since, until = (None if one is None else one.isoformat() for one in period)
     return {"since": since, "until": until}
-
-
-def _of(partition_key: str) -> dict[str, str]:
-    """Return the field of a body that names a partition. An API of 0.1 does not know it."""
-    return {"partitionKey": partition_key} if partition_key else {}
-
-
-class Operations:
-    """Changes an installation through its API. The audit names the token."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    def report(
-        self,
-        asset_id: str,
-        *,
-        version: str | None = None,
-        key: str | None = None,
-        sequence: int | None = None,
-        payload: Any = None,
-        partition_key: str = "",
-    ) -> Reported:
-        """Report a change of a source asset."""
-        given = {"dataVersion": version, "key": key, "sequence": sequence, "payload": payload, **_of(partition_key)}
-        found: Reported = self._connection.post("assets", asset_id, "produced", **given)
-        return found
-
-    def report_together(self, reports: Sequence[SourceReport]) -> ReportedTogether:
-        """Report changes of several sources as one generation."""
-        given = [
-            {
-                "assetId": one.asset_id,
-                "dataVersion": one.version,
-                "key": one.key,
-                "sequence": one.sequence,
-                "payload": one.payload,
-                **_of(one.partition_key),
-            }
-            for one in reports
-        ]
-        found: ReportedTogether = self._connection.post("reports", reports=given)
-        return found
-
-    def expire(self, asset_id: str, partition_key: str = "") -> Mapping[str, str | None]:
-        """Expire an asset."""
-        return self._change("assets", asset_id, "expire", **_of(partition_key))
-
-    def accept(self, asset_id: str) -> Accepted:
-        """Accept the rows of older code of an asset."""
-        found: Accepted = self._connection.post("assets", asset_id, "accept")
-        return found
-
-    def skip_delivery(self, asset_id: str, number: int, reason: str) -> Delivery:
-        """Leave a delivery out."""
-        found: Delivery = self._connection.post("assets", asset_id, "deliveries", str(number), "skip", reason=reason)
-        return found
-
-    def request_run(
-        self,
-        slug: str,
-        parameters: Mapping[str, Any] | None = None,
-        *,
-        key: str | None = None,
-        partition_key: str = "",
-        full_refresh: bool = False,
-        confirm: bool = False,
-    ) -> str:
-        """Queue a manual run and return its id."""
-        asked = {
-            "parameters": dict(parameters or {}),
-            "fullRefresh": full_refresh,
-            "key": key,
-            **_of(partition_key),
-        }
-        if confirm:
-            asked["confirm"] = True  # an API of 0.1 does not know it
-        return str(self._change("workflows", slug, "run", **asked)["id"])
-
-    def cancel(self, run_id: str, reason: str = "canceled by a user") -> str:
-        """Cancel a run and return its status."""
-        return str(self._change("runs", run_id, "cancel", reason=reason)["status"])
-
-    def pause(self, slug: str, until: datetime | None = None) -> None:
-        """Hold the automatic runs of a workflow."""
-        self._change("workflows", slug, "pause", until=until.isoformat() if until else None)
-
-    def resume(self, slug: str) -> None:
-        """End a pause."""
-        self._change("workflows", slug, "resume")
-
-    def reset(self, slug: str) -> None:
-        """Reset the failures and the cancellation of a workflow."""
-        self._change("workflows", slug, "reset")
-
-    def _change(self, *path: str, **body: Any) -> Json:
-        found: Json = self._connection.post(*path, **body)
-        return found
 
 
 class Client:
