@@ -17,7 +17,7 @@ from freshline.model.enums import EventType, ExpiryReason, Outcome, Reason
 from freshline.model.run import StagedOutput
 from tests.docs.pages import ASSETS, code, codes
 from tests.docs.test_configuration import ROWS
-from tests.store.transaction_cases import Scene, outlived, proposed
+from tests.store.transaction_cases import Scene, accept_code, outlived, proposed, recoded
 from tests.store_harness import Lab, laboratory, workflow
 
 NONE = {"None", "()", "{}"}
@@ -119,6 +119,8 @@ def test_events_carry_what_the_page_says(lab: Lab) -> None:
     proposed(Scene(lab))
     outlived(Scene(lab))
     lab.store.retirement.retire_partitions()
+    recoded(Scene(lab))
+    accept_code(Scene(lab))
     seen: dict[str, set[str]] = {}
     for event in lab.rows("SELECT type, data FROM events"):
         seen.setdefault(event["type"], set()).update(event["data"])

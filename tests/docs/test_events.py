@@ -18,7 +18,7 @@ from freshline.model.events import cloud_event
 from freshline.services.redis_publisher import message as redis_message
 from freshline.services.webhook_sender import signed
 from tests.docs.pages import ROOT, Page, code
-from tests.store.transaction_cases import Scene, outlived, proposed, tables
+from tests.store.transaction_cases import Scene, accept_code, outlived, proposed, recoded, tables
 from tests.store_harness import Lab, laboratory, workflow
 from tests.webhooks.schemas import violations
 
@@ -62,6 +62,8 @@ def happen(lab: Lab) -> None:
     proposed(Scene(lab))
     outlived(Scene(lab))
     lab.store.retirement.retire_partitions()
+    recoded(Scene(lab))
+    accept_code(Scene(lab))
     lab.store.events.stamp_positions(1000)
 
 

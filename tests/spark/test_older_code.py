@@ -44,7 +44,7 @@ def test_rows_of_both_codes(database_url: str, tmp_path: Path, spark: SparkSessi
         assert undecided("added") == (2, True)
         assert undecided("merged") == (2, False)
         for name in ("added", "merged"):
-            assert [part["version"] for part in harness.snapshot(name)["code"]] == [1, 2]
+            assert [part["workflowVersion"] for part in harness.snapshot(name)["code"]] == [1, 2]
         harness.run("added", full_refresh=True)
         assert harness.rows("added") == [(1, 100), (2, 200), (2, 200), (3, 300)]
         assert undecided("added") is None

@@ -153,7 +153,7 @@ PLANTS = {
         "the head of asset 'd' has data version 'x', its snapshot 1 has 'd:",
     ),
     "code-unknown": Plant(
-        sql("UPDATE snapshots SET code = jsonb_set(code, '{0,version}', '99') WHERE asset_id = 'd'"),
+        sql("UPDATE snapshots SET code = jsonb_set(code, '{0,workflowVersion}', '99') WHERE asset_id = 'd'"),
         "rows of asset 'd' were made by version 99 of workflow number ",
     ),
     "pin-missing": Plant(

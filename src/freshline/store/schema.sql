@@ -99,7 +99,7 @@ CREATE FUNCTION public.freshline_older_code(made jsonb, producer bigint) RETURNS
     SELECT jsonb_agg(c.part)
       FROM jsonb_array_elements(made) AS c (part)
       JOIN workflows w ON w.id = producer
-      LEFT JOIN workflow_versions v ON (v.workflow_id, v.version) = ((c.part ->> 'workflow')::bigint, (c.part ->> 'version')::integer)
+      LEFT JOIN workflow_versions v ON (v.workflow_id, v.version) = ((c.part ->> 'workflow')::bigint, (c.part ->> 'workflowVersion')::integer)
       LEFT JOIN workflow_versions f
              ON (f.workflow_id, f.version) = ((c.part ->> 'forWorkflow')::bigint, (c.part ->> 'forVersion')::integer)
      WHERE v.job_fingerprint IS DISTINCT FROM w.job_fingerprint AND f.job_fingerprint IS DISTINCT FROM w.job_fingerprint

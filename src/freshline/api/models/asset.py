@@ -40,7 +40,7 @@ class MemberRequest(ReportRequest):
 class ReportsRequest(RequestBody):
     """Reports of several sources that are one generation."""
 
-    reports: list[MemberRequest] = Field(min_length=2, max_length=100, description="One per source or partition.")
+    reports: list[MemberRequest] = Field(description="2 to 100, one per source or partition.")
 
 
 class ExpireRequest(RequestBody):
@@ -150,7 +150,7 @@ class CodePart(ResponseBody):
     """The rows of one job."""
 
     workflow: int
-    version: int
+    workflow_version: int
     rows: int | None
     parts: int
     for_workflow: int | None = None

@@ -208,7 +208,7 @@ DESCRIPTIONS = PAGE_FIELDS | {
     "until": "End, if known.",
     "Snapshot.code": "Which code made the rows; null if nobody knows.",
     "CodePart.workflow": "Number of the workflow.",
-    "CodePart.version": "First version of the workflow with this job; 0: of jobs that are not told apart any more.",
+    "CodePart.workflowVersion": "First version of the workflow with this job; 0: of several jobs.",
     "CodePart.rows": "How many rows; of a merged table at most so many.",
     "CodePart.parts": "In how many versions of the table they were written.",
     "forWorkflow": "Number of the workflow for whose job these rows were accepted as they are.",

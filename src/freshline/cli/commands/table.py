@@ -118,7 +118,7 @@ def _cells(one: Snapshot) -> list[str]:
 def _code(one: Snapshot) -> str:
     """Return which versions of the workflow made the rows; of several also how many."""
     parts = one["code"] or ()
-    names = [f"v{part['version']}" if part["version"] else "older" for part in parts]
+    names = [f"v{part['workflowVersion']}" if part["workflowVersion"] else "older" for part in parts]
     if len(names) < 2:  # noqa: PLR2004 - only several are told apart
         return "".join(names)
     return ", ".join(f"{name}: {number(part['rows'])}" for name, part in zip(names, parts, strict=True))

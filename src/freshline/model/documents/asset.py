@@ -80,14 +80,15 @@ class Location(TypedDict):
 
 
 class CodePart(TypedDict):
-    """The rows of one job: `version` is the first version of the workflow with it, 0 of jobs that are one entry by now.
+    """The rows of one job.
 
-    `rows`: at most so many of a merged table; None if they were not counted. `forWorkflow` and `forVersion`: the job
-    for which they were accepted as they are.
+    `workflowVersion`: the first version of the workflow with it, 0 of jobs that are one entry by now. `rows`: at most
+    so many of a merged table; None if they were not counted. `forWorkflow` and `forVersion`: the job for which they
+    were accepted as they are.
     """
 
     workflow: int
-    version: int
+    workflowVersion: int
     rows: int | None
     parts: int
     forWorkflow: NotRequired[int]

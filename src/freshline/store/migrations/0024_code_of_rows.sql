@@ -1,4 +1,4 @@
--- Which code made the rows of a snapshot: a list of {workflow, version, rows, parts}. `version` is the first one of the workflow
+-- Which code made the rows of a snapshot: a list of {workflow, workflowVersion, rows, parts}. `workflowVersion` is the first one of the workflow
 -- with that job. `forWorkflow` and `forVersion` name the code for which such rows were accepted as they are. Null: unknown.
 ALTER TABLE snapshots ADD COLUMN code jsonb;
 
@@ -12,7 +12,7 @@ CREATE FUNCTION freshline_older_code(made jsonb, producer bigint) RETURNS jsonb
     SELECT jsonb_agg(c.part)
       FROM jsonb_array_elements(made) AS c (part)
       JOIN workflows w ON w.id = producer
-      LEFT JOIN workflow_versions v ON (v.workflow_id, v.version) = ((c.part ->> 'workflow')::bigint, (c.part ->> 'version')::integer)
+      LEFT JOIN workflow_versions v ON (v.workflow_id, v.version) = ((c.part ->> 'workflow')::bigint, (c.part ->> 'workflowVersion')::integer)
       LEFT JOIN workflow_versions f
              ON (f.workflow_id, f.version) = ((c.part ->> 'forWorkflow')::bigint, (c.part ->> 'forVersion')::integer)
      WHERE v.job_fingerprint IS DISTINCT FROM w.job_fingerprint AND f.job_fingerprint IS DISTINCT FROM w.job_fingerprint
@@ -22,7 +22,7 @@ $$;
 UPDATE snapshots s
    SET code = jsonb_build_array(jsonb_build_object(
            'workflow', w.id, 'rows', s.rows, 'parts', s.table_version - s.base_version + 1,
-           'version', (SELECT min(v.version) FROM workflow_versions v
+           'workflowVersion', (SELECT min(v.version) FROM workflow_versions v
                         WHERE v.workflow_id = w.id AND v.job_fingerprint = w.job_fingerprint)))
   FROM heads h
   JOIN assets a ON a.id = h.asset_id AND a.declaration #>> '{table,mode}' IN ('append', 'merge')

@@ -33,7 +33,7 @@ class Before(NamedTuple):
 
 def made(by: Code, output: StagedOutput, before: Before, *, changed: bool, keep: bool) -> list[CodePart]:
     """Return who made the rows of an output. `keep`: rows of other jobs are accepted as they are."""
-    own: CodePart = {"workflow": by.workflow, "version": by.version, "rows": output.rows, "parts": 1}
+    own: CodePart = {"workflow": by.workflow, "workflowVersion": by.version, "rows": output.rows, "parts": 1}
     if not (output.appended or output.merged):
         return [own]
     parts = list(before.parts or ())
@@ -44,7 +44,7 @@ def made(by: Code, output: StagedOutput, before: Before, *, changed: bool, keep:
 
 def _extended(own: CodePart, output: StagedOutput, rows_before: int | None, parts: list[CodePart]) -> list[CodePart]:
     """Return the entries after an increment. Nobody counts whose rows a merge replaces: its entries are limits."""
-    by = Code(own["workflow"], own["version"])
+    by = Code(own["workflow"], own["workflowVersion"])
     known = next((one for one in parts if _is_of(one, by)), None)
     others = [one for one in parts if one is not known]
     if output.appended:
@@ -71,7 +71,7 @@ def _joined(parts: list[CodePart]) -> list[CodePart]:
     return [
         {
             "workflow": oldest[-1]["workflow"],
-            "version": JOINED,
+            "workflowVersion": JOINED,
             "rows": rows,
             "parts": sum(one["parts"] for one in oldest),
         },
@@ -80,7 +80,7 @@ def _joined(parts: list[CodePart]) -> list[CodePart]:
 
 
 def _is_of(one: CodePart, by: Code) -> bool:
-    return (one["workflow"], one["version"]) == by
+    return (one["workflow"], one["workflowVersion"]) == by
 
 
 def _accepted(one: CodePart, by: Code) -> CodePart:

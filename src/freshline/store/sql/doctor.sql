@@ -60,12 +60,12 @@ SELECT h.asset_id AS asset, h.sequence, h.data_version AS head, s.data_version A
 
 -- name: code_unknown
 -- purpose: find heads with rows of a version of a workflow that does not exist; 0 stands for several versions
-SELECT h.asset_id AS asset, e.part ->> 'version' AS version, e.part ->> 'workflow' AS workflow, count(*) OVER () AS total
+SELECT h.asset_id AS asset, e.part ->> 'workflowVersion' AS version, e.part ->> 'workflow' AS workflow, count(*) OVER () AS total
   FROM heads h
   JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (h.asset_id, h.partition_key, h.sequence)
  CROSS JOIN LATERAL jsonb_array_elements(s.code) AS e (part)
-  LEFT JOIN workflow_versions v ON (v.workflow_id, v.version) = ((e.part ->> 'workflow')::bigint, (e.part ->> 'version')::integer)
- WHERE v.version IS NULL AND e.part ->> 'version' <> '0'
+  LEFT JOIN workflow_versions v ON (v.workflow_id, v.version) = ((e.part ->> 'workflow')::bigint, (e.part ->> 'workflowVersion')::integer)
+ WHERE v.version IS NULL AND e.part ->> 'workflowVersion' <> '0'
  ORDER BY h.asset_id LIMIT %(limit)s
 
 -- name: pin_missing

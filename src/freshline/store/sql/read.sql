@@ -292,7 +292,7 @@ WITH older AS MATERIALIZED (
 SELECT id AS "assetId", slug, bool_and(counted) AS counted, sum(rows)::bigint AS rows, sum(total)::bigint AS total,
        CASE WHEN bool_and(ms IS NOT NULL) THEN sum(ms)::bigint END AS ms,
        array_agg(partition_key ORDER BY partition_key DESC) AS keys,
-       (SELECT array_agg(DISTINCT (e.part ->> 'version')::integer)
+       (SELECT array_agg(DISTINCT (e.part ->> 'workflowVersion')::integer)
           FROM cost x, jsonb_array_elements(x.parts) AS e (part) WHERE x.id = c.id) AS versions
   FROM cost c
  GROUP BY id, slug
