@@ -39,6 +39,7 @@ EXTRA = {  # not in `all`: they take too long
     "deliveries": "bench.deliveries",
     "partitions": "bench.partitions",
     "backfill": "bench.backfill",
+    "columns": "bench.columns",
 }
 PEERS = "peers"  # not in `all`: it downloads the other systems
 

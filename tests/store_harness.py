@@ -6,8 +6,9 @@ Its steps are whole transactions. A run's output is a function of the versions t
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -175,9 +176,23 @@ class Lab:
         assert run.slug == slug, f"no run of {slug} is queued"
         return run
 
-    def finish(self, run: ClaimedRun, *, without: Collection[str] = (), **versions: str) -> None:
-        """Finish the run; an output's version is a function of the inputs, unless given."""
+    def finish(
+        self,
+        run: ClaimedRun,
+        *,
+        without: Collection[str] = (),
+        columns: Any = None,
+        reads: Any = None,
+        **versions: str,
+    ) -> None:
+        """Finish the run; an output's version is a function of the inputs, unless given.
+
+        `columns`: by output, the versions of sets of columns. `reads`: by input, the columns that the run has read.
+        """
         outputs = [one for key in run.batch or ("",) for one in self._outputs(run, key, without, versions)]
+        given: Mapping[str, Mapping[str, str]] = columns or {}
+        read: Mapping[str, Sequence[str]] = reads or {}
+        outputs = [replace(one, column_versions=given.get(one.asset_id, {}), reads=read) for one in outputs]
         self.store.runs.publish(run, outputs)
 
     @staticmethod

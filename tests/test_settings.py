@@ -19,6 +19,7 @@ NUMBERS = {
     "FRESHLINE_MAX_WORKER_LOSSES": ("max_worker_losses", 5),
     "FRESHLINE_KEEP_DAYS": ("keep_days", 30),
     "FRESHLINE_KEEP_FAILED_HOURS": ("keep_failed_hours", 24),
+    "FRESHLINE_COLUMN_SETS": ("column_sets", 4),
     "FRESHLINE_BUS_LENGTH": ("bus_length", 100_000),
     "FRESHLINE_BUS_DEAD_LENGTH": ("bus_dead_length", 10_000),
     "FRESHLINE_BUS_TIMEOUT_MS": ("bus_timeout_ms", 2_000),

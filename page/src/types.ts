@@ -254,6 +254,7 @@ export interface InputEvidence {
   changes: number
   triggers: boolean
   retired?: boolean
+  unread?: boolean
 }
 
 export interface Blocker {

@@ -57,6 +57,7 @@ class Settings:
     keep_versions: int = 10
     keep_tables_ms: int = 7 * 86_400_000
     keep_failed_hours: int = 24
+    column_sets: int = 4  # per asset
     api_host: str = "127.0.0.1"
     api_port: int = 8080
     api_auth: str = "loopback"
@@ -120,6 +121,7 @@ def load(environ: Mapping[str, str] | None = None, *, project: Path | None = Non
         keep_versions=_number(env, "FRESHLINE_KEEP_VERSIONS", 10, low=1, high=100_000),
         keep_tables_ms=_duration(env, "FRESHLINE_KEEP_TABLES_MS", 7 * 86_400_000, low=0),
         keep_failed_hours=_duration(env, "FRESHLINE_KEEP_FAILED_HOURS", 24, low=0, high=8_760, unit="h"),
+        column_sets=_number(env, "FRESHLINE_COLUMN_SETS", 4, low=0, high=1_000),
         api_host=env.get("FRESHLINE_API_HOST") or "127.0.0.1",
         api_port=_number(env, "FRESHLINE_API_PORT", 8_080, low=1, high=65_535),
         api_auth=_choice(env, "FRESHLINE_API_AUTH", "loopback", ("loopback", "token")),

@@ -101,7 +101,7 @@ def test_the_common_evidence_is_what_is_told() -> None:
     """The table of common keys, the keys of an input, the causes and the reasons of an expiry."""
     rows = {code(row[0]): row[1] for row in PAGE.table("Evidence")}
     assert set(rows) == COMMON | AT_TIMES | {"changes"}  # derived when a decision is read
-    assert codes(rows["inputs"]) == [*stale().decide().evidence["inputs"][0], "retired"]
+    assert codes(rows["inputs"]) == [*stale().decide().evidence["inputs"][0], "retired", "unread"]
     bases = {one.decide().evidence["cause"] for reason in CAUSES for one in SCENARIOS[reason]}
     assert set(codes(rows["cause"])) == bases
     expiry = expired().decide().evidence["expiry"]

@@ -84,6 +84,11 @@ def _edge(luck: random.Random) -> dict[str, Any]:
     return {"freshness": {"maxAgeMs": 250_000}} if dice < 0.2 else {}
 
 
+def named(versions: dict[str, str]) -> dict[str, str]:
+    """Return versions by asset as arguments of `Lab.finish`."""
+    return {asset_id.replace(".", "_"): version for asset_id, version in versions.items()}
+
+
 class Both:
     """The same steps in the store and in the simulator. `groups`: of how many sources, which are reported together."""
 
@@ -170,9 +175,13 @@ class Both:
             self.simulator.fail(mine)
             return f"fail {mine.slug}"
         versions = {asset_id: self._made(asset_id) for asset_id in self.simulator.catalogue.find(mine.slug).outputs}
-        self.lab.finish(theirs, **{asset_id.replace(".", "_"): version for asset_id, version in versions.items()})
-        self.simulator.succeed(mine, versions)
+        self.publish(theirs, mine, versions)
         return f"succeed {mine.slug} {versions}"
+
+    def publish(self, theirs: ClaimedRun, mine: Run, versions: dict[str, str]) -> None:
+        """Publish these data versions of the outputs of a run."""
+        self.lab.finish(theirs, **named(versions))
+        self.simulator.succeed(mine, versions)
 
     def _made(self, asset_id: str) -> str:
         head = self.simulator.assets[asset_id].head

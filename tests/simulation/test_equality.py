@@ -16,9 +16,9 @@ ANY = range(1_000, 1_006)
 MORE = range(2_000, 2_200)
 
 
-def play(lab: Lab, seed: int, *, groups: int | None = None) -> None:
+def play(lab: Lab, seed: int, kind: type[Both] = Both, *, groups: int | None = None) -> None:
     """Compare a random history in the store and the simulator: all facts after every step, and all decisions."""
-    both = Both(lab, seed, groups=groups)
+    both = kind(lab, seed, groups=groups)
     both.settle()
     told: list[str] = []
     for _ in range(STEPS):

@@ -10,6 +10,13 @@ def numbers(ctx: Any) -> Any:
     return ctx.spark.createDataFrame([(n,) for n in ctx.inputs["source"].payload], "n long")
 
 
+def wide(ctx: Any) -> Any:
+    """Return the rows that the source was reported with, of four columns or five."""
+    rows = [tuple(row) for row in ctx.inputs["source"].payload]
+    names = "abcde"[: len(rows[0])]
+    return ctx.spark.createDataFrame(rows, ", ".join(f"{name} int" for name in names))
+
+
 def widening(ctx: Any) -> Any:
     """Return the numbers, with a second column from the number 4 on."""
     found = numbers(ctx)

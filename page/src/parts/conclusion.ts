@@ -108,6 +108,7 @@ const REASONS: Readonly<Record<string, Say>> = {
   retry: (one, evidence) => `tried again after a failure; ${(CAUSES[evidence.cause ?? ''] ?? redefined)(one, evidence)}`,
   'up-to-date': (_, evidence) => {
     const gone = evidence.superseded ? `; its queued run ${short(evidence.superseded)} is not needed any more` : ''
+    if (evidence.inputs?.some((one) => one.unread && one.triggers)) return `only columns changed that it does not read${gone}`
     return evidence.retiredAt ? `retention has removed its data, which was kept until ${evidence.retiredAt}${gone}`
       : `it was computed from exactly the current inputs${gone}`
   },

@@ -31,6 +31,7 @@ from freshline.model.documents.decision import (
     Evidence,
     ExpiryEvidence,
     ForeignHead,
+    InputColumns,
     InputEvidence,
     InputPartition,
     InputRetention,
@@ -320,6 +321,7 @@ def _evidence(policy: Policy, state: State, cause: Cause | None) -> Evidence:
             "changes": i.pending.count if i.pending else 0,
             "triggers": i.asset_id in policy.triggering,
             **_retention(i),
+            **_unread(i),
         }
         for i in state.inputs
     ]
@@ -348,6 +350,11 @@ def _partition(one: Input) -> InputPartition:
 def _retention(one: Input) -> InputRetention:
     """Return whether retention removed an input."""
     return {"retired": True} if one.retired else {}
+
+
+def _unread(one: Input) -> InputColumns:
+    """Return whether only columns changed that the consumer does not read."""
+    return {"unread": True} if one.passed_over else {}
 
 
 def _trigger(policy: Policy, state: State, cause: Cause) -> Trigger:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from freshline.model.deliveries import DeliveryRange
@@ -97,6 +97,7 @@ class OutputTarget:
     `head`: the current snapshot. `replace`: the output replaces it, whatever the mode of the table.
     `partition`: the columns of the run's partition, whose values all rows must have. `batch`: the partitions of a run
     that computes several; then the others are empty.
+    `column_sets`: the sets of columns that consumers read of it, each of which gets a version.
     """
 
     staging: str
@@ -104,6 +105,7 @@ class OutputTarget:
     replace: bool = True
     partition: Sequence[PartitionColumn] = ()
     batch: Sequence[BatchPartition] = ()
+    column_sets: Sequence[Sequence[str]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +131,8 @@ class StagedOutput:
     `rows` and `bytes` are those of the whole table. `appended`: the location holds only the rows added to the head.
     `merged`: it has rows of the head besides new ones, in directories of its own.
     `based_on`: the sequence of the head that it was computed from, 0 without a head. It is void if the head has moved.
+    `column_versions`: the versions of sets of its columns, by their keys. `reads`: the columns that its step reads of
+    each input; an input that is not in it is read as a whole.
     """
 
     asset_id: str
@@ -145,6 +149,13 @@ class StagedOutput:
     based_on: int | None = None
     appended: bool = False
     merged: bool = False
+    column_versions: Mapping[str, str] = field(default_factory=dict)
+    reads: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+def staged_json(output: StagedOutput) -> dict[str, Any]:
+    """Return the stored form, without what an older worker does not know, if there is none of it."""
+    return {name: value for name, value in asdict(output).items() if value or name not in {"column_versions", "reads"}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +179,7 @@ class ClaimedRun:
     `batch`: the partitions of a batch, in order; none of a run that computes one. It is the run that leads the batch,
     `inputs` are those of all of its runs, and the heads of outputs are by reference.
     `rebuilt`: the output because of whose changed code everything is computed again (docs/semantics.md#R9.9).
+    `column_sets`: by output, the sets of columns that consumers read.
     """
 
     id: str
@@ -188,3 +200,4 @@ class ClaimedRun:
     partitioned: Mapping[str, PinnedInput | None] = field(default_factory=dict)
     batch: tuple[str, ...] = ()
     rebuilt: str | None = None
+    column_sets: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)

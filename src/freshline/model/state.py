@@ -15,14 +15,24 @@ from freshline.model.staleness import FloodCounts, Listed, Staleness
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A snapshot of an asset partition, by sequence number and data version."""
+    """A snapshot of an asset partition, by sequence number and data version.
+
+    `columns`: of a head, the versions of the sets of columns that consumers read; of a consumed version, that of the
+    set that the consumer has read (docs/semantics.md#R1.6).
+    """
 
     sequence: int
     data_version: str
+    columns: Mapping[str, str] = field(default_factory=dict, compare=False, kw_only=True)
 
     def as_json(self) -> Json:
         """Return the form in which the store keeps pins and consumed versions."""
         return {"sequence": self.sequence, "dataVersion": self.data_version}
+
+    def read_all_of(self, other: Version) -> bool:
+        """Return whether a consumer of this version has read what it would read of another one."""
+        same = bool(self.columns) and self.columns.items() <= other.columns.items()
+        return same or self.data_version == other.data_version
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +139,14 @@ class Input:
             return self.retired is OnRetire.RECOMPUTE
         if not self.concerns:
             return False
-        return self.consumed is None or self.consumed.data_version != self.head.data_version
+        return self.consumed is None or not self.consumed.read_all_of(self.head)
+
+    @property
+    def passed_over(self) -> bool:
+        """Whether only columns changed that the consumer does not read."""
+        if self.head is None or self.consumed is None or not self.concerns:
+            return False
+        return self.consumed.data_version != self.head.data_version and self.consumed.read_all_of(self.head)
 
     @property
     def newer(self) -> bool:

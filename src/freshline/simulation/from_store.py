@@ -10,7 +10,7 @@ from freshline.decide.batch import with_defaults
 from freshline.decide.report_groups import Members
 from freshline.model.enums import Reason
 from freshline.model.policy import Policy
-from freshline.model.state import ActiveRun, Head, Input, State, Version
+from freshline.model.state import ActiveRun, Head, Input, State
 from freshline.settings import Settings
 from freshline.simulation.catalogue import Catalogue, Member
 from freshline.simulation.observer import Observer
@@ -104,9 +104,7 @@ def _put_sources(simulator: Simulator, state: State) -> None:
 def _workflow_state(state: State) -> WorkflowState:
     return WorkflowState(
         applied_at=state.applied_at,
-        consumed_versions={
-            i.asset_id: Version(i.consumed.sequence, i.consumed.data_version) for i in state.inputs if i.consumed
-        },
+        consumed_versions={i.asset_id: i.consumed for i in state.inputs if i.consumed},
         mixed=state.mixed,
         fingerprint=state.succeeded_fingerprint,
         succeeded_at=state.succeeded_at,

@@ -184,6 +184,6 @@ def _up_to_date(simulator: Simulator, member: Member, inputs: Sequence[str]) -> 
     consumed_versions = simulator.workflow_states[member.id].consumed_versions
     for asset_id in inputs:
         head, read = simulator.assets[asset_id].head, consumed_versions.get(asset_id)
-        if head is None or read is None or head.data_version != read.data_version:
+        if head is None or read is None or not read.read_all_of(head):
             return False
     return True

@@ -26,7 +26,8 @@ class Asset:
     `sources`: the sequences of the sources that the head was made from.
     `foreign`: its workflow did not make the head, but `made_by` or somebody outside.
     `sequences`, `times`, `origins` and `versions`: the snapshots with changed data, when they were produced, when the
-    root of each change happened, and their data versions.
+    root of each change happened, and their data versions. `columns`: by sequence, the versions of sets of columns, of
+    the snapshots that have any.
     """
 
     id: str
@@ -38,6 +39,7 @@ class Asset:
     times: list[datetime] = field(default_factory=list)
     origins: list[datetime] = field(default_factory=list)
     versions: list[str] = field(default_factory=list)
+    columns: dict[int, Mapping[str, str]] = field(default_factory=dict)
     due_at: datetime | None = None
     due_reason: ExpiryReason | None = None
     expired: Expiry | None = None
@@ -50,10 +52,20 @@ class Asset:
     def __post_init__(self) -> None:
         self.asset_id, self.partition_key = split_reference(self.id)
 
-    def append(self, version: str, now: datetime, run_id: str | None, origin: datetime | None = None) -> bool:
+    def append(
+        self,
+        version: str,
+        now: datetime,
+        run_id: str | None,
+        origin: datetime | None = None,
+        columns: Mapping[str, str] | None = None,
+    ) -> bool:
         """Add a snapshot, which becomes the head; return whether the data changed (docs/semantics.md#R9.3)."""
         changed = self.current is None or self.current.data_version != version
-        self.head = Head(self.head.sequence + 1 if self.head else 1, version, now, run_id, origin=origin)
+        sequence = self.head.sequence + 1 if self.head else 1
+        self.head = Head(sequence, version, now, run_id, origin=origin, columns=columns or {})
+        if columns:
+            self.columns[sequence] = columns
         self.foreign, self.retired_at = False, None
         if changed:
             self.sequences.append(self.head.sequence)
@@ -91,15 +103,27 @@ class Asset:
 
     def _pending(self, consumed: Version | None, begin: int = 0, end: int | None = None) -> Pending | None:
         head = self.head
-        if head is None or (consumed is not None and consumed.data_version == head.data_version):
+        if head is None or (consumed is not None and consumed.read_all_of(head)):
             return None
         behind = consumed.sequence if consumed else 0
         first = max(begin, bisect_right(self.sequences, behind))
         if first == len(self.times):
             return None
-        origin = min(self.origins[first:end], default=None)
         last = head.sequence if end is None else self.sequences[end - 1]
+        if consumed is not None and consumed.columns:
+            return self._pending_columns(consumed, range(first, len(self.times) if end is None else end), last)
+        origin = min(self.origins[first:end], default=None)
         return Pending(self.times[first], self.times[first:end][-1], last - behind, origin=origin)
+
+    def _pending_columns(self, consumed: Version, places: range, last: int) -> Pending | None:
+        """Return the changes of columns that a consumer reads."""
+        found = [
+            at for at in places if not consumed.columns.items() <= self.columns.get(self.sequences[at], {}).items()
+        ]
+        if not found:
+            return None
+        origin = min(self.origins[at] for at in found)
+        return Pending(self.times[found[0]], self.times[found[-1]], last - consumed.sequence, origin=origin)
 
     def output(self) -> Output:
         """Return the asset as an output of its producer."""

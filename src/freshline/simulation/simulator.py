@@ -26,6 +26,7 @@ from freshline.simulation.arrivals import Arrivals
 from freshline.simulation.backfills import Backfills
 from freshline.simulation.beginning import begin
 from freshline.simulation.catalogue import Catalogue, Member
+from freshline.simulation.column_reads import versions_read
 from freshline.simulation.considerations import Considerations
 from freshline.simulation.floods import Floods
 from freshline.simulation.motion import motion_of
@@ -218,8 +219,19 @@ class Simulator:
         self.workflow_state(run.workflow_id).started_at = self.now
         self.motion.settle(run.workflow_id, Moving(RunStatus.RUNNING, origin=run.origin))
 
-    def succeed(self, run: Run, versions: Mapping[str, str] | None = None, *, changed: bool = True) -> None:
-        """Publish all outputs. One without a version gets a new one, or that of the head if `changed` is False."""
+    def succeed(
+        self,
+        run: Run,
+        versions: Mapping[str, str] | None = None,
+        *,
+        changed: bool = True,
+        columns: Mapping[str, Mapping[str, str]] | None = None,
+        reads: Mapping[str, str] | None = None,
+    ) -> None:
+        """Publish all outputs. One without a version gets a new one, or that of the head if `changed` is False.
+
+        `columns`: by output, the versions of sets of columns. `reads`: by input, the key of the set that the run reads.
+        """
         member, unchanged = self.catalogue.members[run.workflow_id], []
         if self.retirement.has_removed(member):
             self.workflow_state(member.id).forget_failures()
@@ -230,14 +242,17 @@ class Simulator:
             asset = self.asset(one)
             asset.sources = run.sources
             same = asset.current.data_version if asset.current and not changed else None
-            if not self._append(asset, (versions or {}).get(one) or same or f"{one}:{run.id}", run):
+            if not self._append(
+                asset, (versions or {}).get(one) or same or f"{one}:{run.id}", run, (columns or {}).get(one)
+            ):
                 unchanged.append(split_reference(one)[0])
             if self.catalogue.graph.partitioning_of(member.workflow_id).is_dynamic:
                 self.arrivals.move_clocks(member.workflow_id)
             self.timers.arm(asset, self.now)
         runs_avoided = self.catalogue.triggered_by(unchanged) if unchanged else 0
         fingerprint = run.job_fingerprint or member.job_fingerprint
-        self.workflow_state(member.id).succeed(run, fingerprint, self.now, runs_avoided)
+        read = versions_read(run, reads, self.asset)
+        self.workflow_state(member.id).succeed(run, fingerprint, self.now, runs_avoided, read)
         self.backfills.satisfy(member, run)
         self.considerations.forget_wait(member.id)
         self._forget(member)
@@ -278,9 +293,9 @@ class Simulator:
         self.motion.settle(run.workflow_id, None)
         self.observer.ended(self, run)
 
-    def _append(self, asset: Asset, version: str, run: Run | None) -> bool:
+    def _append(self, asset: Asset, version: str, run: Run | None, columns: Mapping[str, str] | None = None) -> bool:
         first = asset.head is None
-        changed = asset.append(version, self.now, run.id if run else None, run.origin if run else None)
+        changed = asset.append(version, self.now, run.id if run else None, run.origin if run else None, columns)
         self.reading.produced(asset.id, self.now)
         for workflow_id in self.reading.consumers(asset.id, self.now, first=first):
             if changed or self.considerations.hold_of(workflow_id) in COUNT_PRODUCTIONS:

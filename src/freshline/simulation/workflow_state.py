@@ -45,10 +45,12 @@ class WorkflowState:
         found = asset.input_of_newest(consumed, expected.newness) if latest else asset.input(consumed)
         return found if self.declined is None else found.accepting(self.declined.inputs.get(asset.id))
 
-    def succeed(self, run: Run, fingerprint: str, now: datetime, runs_avoided: int) -> None:
+    def succeed(
+        self, run: Run, fingerprint: str, now: datetime, runs_avoided: int, read: Mapping[str, Version]
+    ) -> None:
         """Record a success: the versions that the run read are consumed."""
         self.cause_repeats = self.cause_repeats + 1 if self.success_cause == run.cause else 1
-        self.success_cause, self.consumed_versions, self.mixed = run.cause, run.pins, run.mixed
+        self.success_cause, self.consumed_versions, self.mixed = run.cause, read, run.mixed
         self.fingerprint, self.succeeded_at, self.round = fingerprint, now, run.round
         self.failures, self.canceled, self.waited = NO_FAILURES, None, timedelta(0)
         self.declined = None

@@ -18,6 +18,7 @@ from freshline.definitions.schema.spark import runtime
 from freshline.definitions.schema.workflow import Produces, Query, Step
 from freshline.definitions.steps import view_name
 from freshline.errors import CheckError, EngineLostError, FreshlineError, JobError
+from freshline.model.column_sets import column_set
 from freshline.model.deliveries import Deliveries, Delivery
 from freshline.model.run import OutputTarget, PinnedInput, StagedOutput
 from freshline.spark.application import Application
@@ -27,6 +28,7 @@ from freshline.spark.connect import Remote
 from freshline.spark.delivery_failures import delivery_error
 from freshline.spark.failures import classified, classify, explain, failed, no_client
 from freshline.spark.partition_reading import load_partitions
+from freshline.spark.plan_columns import analysed_plan, columns_of
 from freshline.spark.progress import Meter, Reporter, metered
 from freshline.spark.read_failures import reason, unreadable
 from freshline.spark.reading import load, load_deliveries, with_paths
@@ -63,6 +65,7 @@ class Engine:
         self._outputs: Mapping[str, OutputTarget] = {}
         self._views: dict[str, str] = {}
         self._queries: dict[str, Query] = {}
+        self._columns: dict[str, Sequence[str]] = {}
         self._deliveries: Callable[[PinnedInput], Deliveries] = _no_deliveries
 
     @classmethod
@@ -115,6 +118,7 @@ class Engine:
         Raise `EngineLostError` if the cluster or the server was lost, whatever error the step itself raised.
         """
         self._storage, self._outputs, self._views, self._queries = storage, outputs, {}, {}
+        self._columns = {}
         self._deliveries = deliveries or _no_deliveries
         try:
             self._begin(options or SessionOptions(), reporter)
@@ -212,6 +216,21 @@ class Engine:
                 self._views[consumed.asset_id] = view_name(consumed)
                 rows = self.read(pinned, new=consumed.rows == "new")
                 rows.createOrReplaceTempView(view_name(consumed))
+                self._columns[view_name(consumed).lower()] = tuple(rows.columns)
+
+    def view_columns(self) -> Mapping[str, Sequence[str]]:
+        """Return the columns of each view of the step, by its name in lower case."""
+        return self._columns
+
+    def columns_of(self, text: str, table: DataFrame) -> dict[str, frozenset[str]] | None:
+        """Return the columns that a query reads of each view; None: it reads whole rows.
+
+        `table`: the result of the query. What goes wrong here must not fail the step.
+        """
+        try:
+            return columns_of(text, analysed_plan(table, classic=self.application.classic), self._columns)
+        except Exception:  # noqa: BLE001 - errors of Spark, of the connection to it, and of the parser
+            return None
 
     def query(
         self, asset_id: str, query: Query, parameters: Mapping[str, Any], inputs: Mapping[str, PinnedInput]
@@ -236,6 +255,7 @@ class Engine:
             replace=output.replace,
             partition=output.partition,
             remote_writers=not self.application.local,
+            column_sets=[column_set(one) for one in output.column_sets],
         )
         try:
             return write_batch(table, staging, output.batch) if output.batch else [write(table, staging)]

@@ -80,11 +80,11 @@ def aggregates(fields: Sequence[StructField], digits: int | None = None, *, tall
     The hashes are common subexpressions, evaluated once; computing them as a column costs several times as much.
     The expressions are SQL texts: building them call by call from Python costs a small step 40 ms.
     """
-    hashes = [f"xxhash64({_hashable(quoted(one.name), one.dataType, digits)})" for one in fields]
-    row = f"xxhash64({', '.join(_folded(hashes)) or '0'})"
+    hashes = column_hashes(fields, digits)
+    row = hash_of(hashes)
     texts = {
         "rows": "count(1)",
-        **{f"sum{shift}": f"sum(shiftrightunsigned({row}, {shift}) & {2**BITS - 1}L)" for shift in PIECES},
+        **{f"sum{shift}": f"sum({piece(row, shift)})" for shift in PIECES},
         **(
             {f"tally{i}": f"bit_xor({text})" for i, text in enumerate(_tallies(hashes[:MAX_TALLIED_COLUMNS]))}
             if tally
@@ -92,6 +92,21 @@ def aggregates(fields: Sequence[StructField], digits: int | None = None, *, tall
         ),
     }
     return [F.expr(text).alias(name) for name, text in texts.items()]
+
+
+def column_hashes(fields: Sequence[StructField], digits: int | None) -> list[str]:
+    """Return the expression of each column's hash. Expressions with equal texts are evaluated once."""
+    return [f"xxhash64({_hashable(quoted(one.name), one.dataType, digits)})" for one in fields]
+
+
+def hash_of(hashes: Sequence[str]) -> str:
+    """Return the expression of the hash of a row, from those of its columns."""
+    return f"xxhash64({', '.join(_folded(hashes)) or '0'})"
+
+
+def piece(row: str, shift: int) -> str:
+    """Return the expression of one of the pieces of a row's hash that are summed."""
+    return f"shiftrightunsigned({row}, {shift}) & {2**BITS - 1}L"
 
 
 def _folded(hashes: Sequence[str]) -> list[str]:
@@ -115,7 +130,7 @@ def fingerprint(observed: Mapping[str, int | None], fields: Sequence[StructField
     return Fingerprint(
         rows=observed["rows"] or 0,
         sums=tuple(observed[f"sum{shift}"] or 0 for shift in PIECES),
-        schema=_schema_digest(fields),
+        schema=schema_digest(fields),
         columns={
             one.name: _tally(observed, i) for i, one in enumerate(fields[:MAX_TALLIED_COLUMNS]) if "tally0" in observed
         },
@@ -173,6 +188,7 @@ def _hashable(text: str, kind: DataType, digits: int | None, depth: int = 0) -> 
     return text
 
 
-def _schema_digest(fields: Sequence[StructField]) -> str:
+def schema_digest(fields: Sequence[StructField]) -> str:
+    """Return a digest of names, types and order of columns."""
     text = json.dumps([[field.name, field.dataType.simpleString()] for field in fields])
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -15,10 +15,12 @@ from freshline.definitions.schema.workflow import DataVersion, Produces, Table
 from freshline.errors import CheckError, JobError
 from freshline.failpoints import hit
 from freshline.model.column_names import SHOWN, is_storable
+from freshline.model.column_sets import ColumnSet
 from freshline.model.json import Json
 from freshline.model.run import Location, PartitionColumn, PinnedInput, StagedOutput
 from freshline.spark import checks, membership, merging, reading
 from freshline.spark.code_distribution import check_arrived
+from freshline.spark.column_sets import SetSums, set_aggregates, set_sums
 from freshline.spark.fingerprint import MAX_TALLIED_ROWS, Fingerprint, aggregates, counted_fields, fingerprint
 from freshline.spark.parquet import READ_OPTIONS, encoding_version, write_options
 from freshline.storage import layout
@@ -33,6 +35,7 @@ class Staging:
 
     `partition`: the columns of the run's partition. The head is then that of the partition.
     `remote_writers`: other machines may write the files, so the rows that this machine sees are counted.
+    `column_sets`: what consumers read of the output; each set gets a fingerprint of its own.
     """
 
     asset_id: str
@@ -44,6 +47,7 @@ class Staging:
     replace: bool = True
     remote_writers: bool = False
     partition: Sequence[PartitionColumn] = ()
+    column_sets: Sequence[ColumnSet] = ()
 
     @property
     def files_at(self) -> str:
@@ -97,8 +101,8 @@ def write(table: DataFrame, staging: Staging) -> StagedOutput:
 
 
 def _replace(table: DataFrame, staging: Staging, doubles: Observation | None = None) -> StagedOutput:
-    seen = _write(table, staging)
-    location = _sealed(staging, table.schema, seen, seen.rows)
+    seen, sets = _write(table, staging)
+    location = _sealed(staging, table.schema, seen, sets, seen.rows)
     if staging.table.mode == "merge":
         _check_keys(table, staging, doubles)
     return _staged(staging, table.schema, seen, location, _check(table, staging, seen.rows, seen.rows))
@@ -118,21 +122,23 @@ def _check_keys(table: DataFrame, staging: Staging, seen: Observation | None) ->
 def _append(table: DataFrame, staging: Staging, head: PinnedInput) -> StagedOutput:
     schema = merging.widened(staging.asset_id, _struct(head), table.schema)
     added = merging.aligned(table, schema)
-    part = _write(added, staging)
-    seen = Fingerprint.from_json((head.location or {})["fingerprint"]).extended(part)
-    location = _sealed(staging, schema, seen, part.rows)
-    if (head.location or {}).get("parquet") != location["parquet"]:
+    part, more = _write(added, staging)
+    before = head.location or {}
+    seen = Fingerprint.from_json(before["fingerprint"]).extended(part)
+    location = _sealed(staging, schema, seen, SetSums.from_json(before.get("columnSets")).extended(more), part.rows)
+    if before.get("parquet") != location["parquet"]:
         location["parquet"] = None  # parts with different encodings have no common version
     results = _check(added, staging, part.rows, seen.rows, head)
     return _staged(staging, schema, seen, location, results, appended=head)
 
 
-def _sealed(staging: Staging, schema: StructType, seen: Fingerprint, wrote: int) -> Json:
+def _sealed(staging: Staging, schema: StructType, seen: Fingerprint, sets: SetSums, wrote: int) -> Json:
     hit("stage:written")
     location = {
         **layout.seal(staging.storage, staging.directory),
         "fingerprint": seen.as_json(),
         "parquet": encoding_version(staging.table, schema),
+        **({"columnSets": sets.as_json()} if sets.sums else {}),
     }
     if staging.remote_writers:
         check_arrived(staging.storage, location, wrote)
@@ -166,7 +172,15 @@ def _staged(
         based_on=staging.based_on,
         appended=appended is not None,
         merged=appended is None and staging.extended is not None,
+        column_versions=_column_versions(staging, schema, seen, location),
     )
+
+
+def _column_versions(staging: Staging, schema: StructType, seen: Fingerprint, location: Json) -> dict[str, str]:
+    """Return the versions of the sets of columns; none if every version counts as changed."""
+    if staging.rule.source == "none":
+        return {}
+    return SetSums.from_json(location.get("columnSets")).versions(seen.rows, schema)
 
 
 def check_declaration(table: DataFrame, staging: Staging) -> None:
@@ -276,17 +290,18 @@ def _struct(head: PinnedInput) -> StructType:
     return reading.struct(head.schema) or StructType()
 
 
-def _write(table: DataFrame, staging: Staging) -> Fingerprint:
+def _write(table: DataFrame, staging: Staging) -> tuple[Fingerprint, SetSums]:
     fields = counted_fields(table.schema, staging.rule.exclude)
     observation = Observation()
     counts = aggregates(fields, staging.rule.digits, tally=staging.tallies_columns)
-    observed = table.observe(observation, *counts, *membership.aggregates(staging.partition))
+    sets = set_aggregates(staging.column_sets, table.schema, fields, staging.rule.digits)
+    observed = table.observe(observation, *counts, *sets, *membership.aggregates(staging.partition))
     writer = observed.write.mode("error").options(**write_options(staging.table, table.schema))
     if staging.table.partition_by:
         writer = writer.partitionBy(*staging.table.partition_by)
     writer.parquet(staging.storage.at(staging.files_at))
     membership.check(staging.asset_id, staging.partition, observation.get, staging.directory)
-    return fingerprint(observation.get, fields)
+    return fingerprint(observation.get, fields), set_sums(staging.column_sets, table.schema, observation.get)
 
 
 def read_back(table: DataFrame, staging: Staging) -> DataFrame:

@@ -14,6 +14,10 @@ CREATE FUNCTION public.freshline_backoff(failures integer, base_ms bigint, longe
     SELECT least(longest_ms, base_ms * 2.0 ^ least(failures, 30)) * (0.75 + 0.5 * random()) * interval '1 millisecond'
 $$;
 
+CREATE FUNCTION public.freshline_differs(data_version text, column_versions jsonb, consumed jsonb) RETURNS boolean
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN ((data_version IS DISTINCT FROM (consumed ->> 'dataVersion'::text)) AND (NOT COALESCE((((consumed -> 'columns'::text) <> '{}'::jsonb) AND (column_versions @> (consumed -> 'columns'::text))), false)));
+
 CREATE FUNCTION public.freshline_digest(partition_key text, data_version text) RETURNS numeric
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     AS $$ SELECT hashtextextended(partition_key || chr(31) || data_version, 0)::numeric $$;
@@ -140,6 +144,7 @@ CREATE TABLE public.snapshots (
     change bigint,
     backfills uuid[],
     retired boolean DEFAULT false NOT NULL,
+    column_versions jsonb,
     code jsonb,
     CONSTRAINT snapshots_attempt_iff_run CHECK (((run_id IS NULL) = (attempt IS NULL))),
     CONSTRAINT snapshots_base_version_iff_table_version CHECK (((table_version IS NULL) = (base_version IS NULL))),
@@ -429,7 +434,8 @@ CREATE TABLE public.edges (
     triggers boolean NOT NULL,
     declaration jsonb NOT NULL,
     partitions jsonb,
-    mapped boolean DEFAULT false NOT NULL
+    mapped boolean DEFAULT false NOT NULL,
+    columns text[]
 );
 
 CREATE SEQUENCE public.event_positions
@@ -478,6 +484,7 @@ CREATE TABLE public.heads (
     produced_at timestamp with time zone NOT NULL,
     report_sequence bigint,
     retired_at timestamp with time zone,
+    column_versions jsonb,
     CONSTRAINT heads_last_sequence_not_before_sequence CHECK ((last_sequence >= sequence))
 )
 WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0.05');

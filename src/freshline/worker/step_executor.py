@@ -181,7 +181,7 @@ def _execute(task: StepTask) -> StepResult:
     storage, targets = storage_at(task.request.warehouse), task.request.outputs
     with task.engine.step(storage, targets, task.reporter, _session_options(task), task.deliveries) as meter:
         if isinstance(job, SparkSql):
-            result = _stage(task, task.engine, _queries(task, task.engine, job))
+            result = _sql_on_spark(task, task.engine, job)
         else:
             result = _python_on_spark(task, task.engine, job)
         return replace(result, metrics={**meter.metrics(), "bytesIn": _bytes_in(task), **result.metrics})
@@ -202,16 +202,22 @@ def _python_on_spark(task: StepTask, engine: Engine, job: SparkPython) -> StepRe
     return _stage(task, engine, returned_tables(task.step, returned, engine.is_table))
 
 
-def _queries(task: StepTask, engine: Engine, job: SparkSql) -> dict[str, Any]:
+def _sql_on_spark(task: StepTask, engine: Engine, job: SparkSql) -> StepResult:
+    from freshline.worker.input_columns import columns_read  # noqa: PLC0415 - only for runners with Spark
+
     for asset, _ in task.inputs():
         task.require_data(asset)
     engine.create_views(task.step, task.request.inputs)
     queries = job.queries(task.step)
     check_declared(task.step, queries)
     _count_files(task, queries.values())
-    return {
+    tables = {
         asset: engine.query(asset, query, task.named_values, task.request.inputs) for asset, query in queries.items()
     }
+    divided = task.request.partition_key or task.request.batch
+    reads = {} if divided else columns_read(task.step, engine, queries, tables)
+    result = _stage(task, engine, tables)
+    return replace(result, outputs=tuple(replace(one, reads=reads) for one in result.outputs))
 
 
 def _count_files(task: StepTask, queries: Iterable[Query]) -> None:

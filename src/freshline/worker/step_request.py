@@ -117,6 +117,7 @@ class RequestBuilder:
             head=run.inputs.get(output.asset_id),
             replace=self._forced is not None or _replaces(output, reading),
             partition=self._partition.columns(output, run.partition_key),
+            column_sets=run.column_sets.get(output.asset_id, ()),
         )
 
     def _of_batch(self, output: Produces, key: str) -> BatchPartition:

@@ -95,6 +95,8 @@ def hold_text(hold: Hold | None) -> str:
 def _meaning(one: InputEvidence) -> str:
     if one.get("retired"):
         return "removed by retention"
+    if one.get("unread"):
+        return "changed, not in the columns that it reads"
     if not one.get("changed"):
         return "the same"
     return "changed" if one.get("triggers") else "changed, may not trigger"
@@ -246,6 +248,8 @@ def _up_to_date(decision: Conclusion, evidence: Evidence) -> str:
         )
     if evidence.get("retiredAt"):
         return f"retention has removed its data, which was kept until {moment(evidence['retiredAt'])}{gone}"
+    if any(one.get("unread") and one.get("triggers") for one in evidence.get("inputs", ())):
+        return f"only columns changed that it does not read{gone}"
     return f"it was computed from exactly the current inputs{gone}"
 
 

@@ -18,6 +18,7 @@ InputEvidence = TypedDict(
         "changes": int,
         "triggers": bool,
         "retired": NotRequired[bool],
+        "unread": NotRequired[bool],
     },
 )
 UpstreamChange = TypedDict(
@@ -35,6 +36,12 @@ class InputRetention(TypedDict, total=False):
     """Whether retention removed the partition of an input; empty if it did not."""
 
     retired: bool
+
+
+class InputColumns(TypedDict, total=False):
+    """Whether only columns of an input changed that the consumer does not read; empty if not."""
+
+    unread: bool
 
 
 class BlockerEvidence(TypedDict):

@@ -25,7 +25,6 @@ from freshline.model.state import (
     Canceled,
     Expiry,
     Failures,
-    Head,
     Input,
     Moved,
     Output,
@@ -43,6 +42,7 @@ from freshline.store.db.queries import load
 from freshline.store.evaluation import guard, partitions
 from freshline.store.evaluation.newest import StoredNewest
 from freshline.store.evaluation.partitions import Arrays
+from freshline.store.evaluation.versions import consumed_version, head_of, version
 
 SQL = load("evaluation")
 FEW = 64
@@ -255,6 +255,8 @@ def _state(data: Row, evaluations: int, recent: Mapping[datetime, RecentBackfill
     proven = not any(output["behind"] for output in data["outputs"])
     declined = Staleness.from_json(partition["declined"]) if partition.get("declined") else None
     accepted = declined.inputs if declined else {}
+    # Which columns the last success read says nothing about another job.
+    same_job = partition.get("job_fingerprint") == data["job_fingerprint"]
     return State(
         workflow_id=data["workflow_id"],
         slug=data["slug"],
@@ -262,7 +264,7 @@ def _state(data: Row, evaluations: int, recent: Mapping[datetime, RecentBackfill
         version=data["version"],
         job_fingerprint=data["job_fingerprint"],
         applied_at=_at(data["applied_at"]),
-        inputs=tuple(_input(i, i["consumed"] if proven else None, accepted) for i in data["inputs"]),
+        inputs=tuple(_input(i, i["consumed"] if proven else None, accepted, same_job=same_job) for i in data["inputs"]),
         outputs=tuple(_output(o) for o in data["outputs"]),
         succeeded_fingerprint=partition.get("job_fingerprint"),
         succeeded_at=parsed(partition.get("succeeded_at")),
@@ -284,13 +286,15 @@ def _state(data: Row, evaluations: int, recent: Mapping[datetime, RecentBackfill
     )
 
 
-def _input(data: Row, consumed: Row | None, accepted: Mapping[str, str]) -> Input:
-    read = version(consumed) if consumed else None
+def _input(data: Row, consumed: Row | None, accepted: Mapping[str, str], *, same_job: bool) -> Input:
+    read = consumed_version(consumed) if consumed else None
+    if read is not None and not same_job:
+        read = replace(read, columns={})
     concerned = data["last_then"] is None or _concerned(data, read)
     pending = data["pending"] if concerned else None
     found = Input(
         asset_id=data["asset_id"],
-        head=_head(data),
+        head=head_of(data),
         consumed=read,
         pending=_pending(pending, data, consumed) if pending else None,
         partition_key=data["key"],
@@ -298,6 +302,8 @@ def _input(data: Row, consumed: Row | None, accepted: Mapping[str, str]) -> Inpu
         retired_at=parsed(data["retired_at"]),
         concerns=concerned,
     )
+    if found.passed_over:
+        found = replace(found, pending=None)
     return found.accepting(accepted.get(found.reference)) if accepted else found
 
 
@@ -318,20 +324,8 @@ def _pending(pending: Row, data: Row, consumed: Row | None) -> Pending:
 def _output(data: Row) -> Output:
     expired = data["expired_at"]
     expiry = Expiry(_at(expired), ExpiryReason(data["expired_reason"]), data["event_id"]) if expired else None
-    head = _head(data)
+    head = head_of(data)
     return Output(data["asset_id"], head, expiry, head is not None and data["foreign"], data["made_by"], data["lost"])
-
-
-def _head(data: Row) -> Head | None:
-    if data["sequence"] is None:
-        return None
-    mixed, origin = bool(data.get("mixed")), parsed(data.get("origin"))
-    return Head(data["sequence"], data["data_version"], _at(data["produced_at"]), data.get("run_id"), mixed, origin)
-
-
-def version(data: Row) -> Version:
-    """Parse one entry of consumed versions or pins."""
-    return Version(data["sequence"], data["dataVersion"])
 
 
 def _active(data: Row | None) -> ActiveRun | None:

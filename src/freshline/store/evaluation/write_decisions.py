@@ -146,6 +146,8 @@ class DecisionWriter:
         if last and last[1] == digest and run_id is None and decision.renewal is None:
             self.repeated.append(last[0])
             return last[0]
+        if decision.reason is Reason.UP_TO_DATE and _is_cut_off(decision):
+            count("runs_avoided_by_columns")
         self.decisions.append(
             {
                 "id": decision_id,
@@ -186,6 +188,11 @@ class DecisionWriter:
     def _each(connection: Connection, name: str, rows: Sequence[object], **parameters: Any) -> None:
         if rows:
             connection.execute(SQL[name], parameters)
+
+
+def _is_cut_off(decision: Decision) -> bool:
+    """Return whether a run was avoided because only columns changed that the workflow does not read."""
+    return any(one.get("unread") and one["triggers"] for one in decision.evidence.get("inputs", ()))
 
 
 def _renewal(renewal: Renewal, decision_id: str) -> Json:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypedDict
 from uuid import UUID
 
 from freshline.model.documents.decision import Evidence, StoredTrigger
 from freshline.model.enums import EventReason, Reason
-from freshline.model.state import reference
+from freshline.model.state import Version, reference
 from freshline.store.db.database import Connection, Row
 from freshline.store.db.queries import load
+from freshline.store.evaluation.versions import consumed_version
 
 SQL = load("read")
 Unit = tuple[int, str]
@@ -33,6 +34,12 @@ class Change:
     at: datetime
     in_inbox: bool
     mapped: bool  # some consumers read partitions of it, or have partitions themselves
+    column_versions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def version(self) -> Version:
+        """The snapshot as a version that a consumer may have read."""
+        return Version(self.sequence, self.data_version, columns=self.column_versions)
 
     @property
     def reference(self) -> str:
@@ -83,14 +90,6 @@ class Decision:
     last_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Consumption:
-    """The version of an input that the last successful run of a workflow read."""
-
-    sequence: int
-    data_version: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workflow:
     """A partition of a workflow that an event affects. `due`: its next evaluation is due."""
@@ -116,13 +115,13 @@ class Workflow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consumer(Workflow):
-    """A workflow that consumes a changed asset.
+    """A workflow that consumes a changed asset. `consumed`: the version that its last success read.
 
     `newest`: the sequence of the newest change that the run reads; without a run, of the newest change.
     `ended_run_id`: without a run that reads the change, the last failed or canceled run that had pinned it.
     """
 
-    consumed: Consumption | None
+    consumed: Version | None
     counts_unchanged: bool
     pinned: int | None
     run_queued_at: datetime | None
@@ -174,6 +173,7 @@ def read_change(connection: Connection, event_id: UUID) -> Change | None:
         at=row["at"],
         in_inbox=row["unabsorbed"],
         mapped=row["mapped"],
+        column_versions=row["column_versions"] or {},
     )
 
 
@@ -211,7 +211,7 @@ def _consumer(row: Row) -> Consumer:
     consumed = row["consumed"]
     return Consumer(
         **_common(row),
-        consumed=Consumption(consumed["sequence"], consumed["dataVersion"]) if consumed else None,
+        consumed=consumed_version(consumed) if consumed else None,
         counts_unchanged=row["counts_unchanged"],
         pinned=row["pin"],
         run_queued_at=row["queued_at"],

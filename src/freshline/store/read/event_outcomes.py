@@ -103,7 +103,7 @@ def _change_result(change: Change, consumer: Consumer) -> _Result:
             return _superseded(consumer.newest_event, run)
         if run:
             return _in_run(EventOutcome.INCLUDED, run)
-    if consumed and consumed.data_version == change.data_version:
+    if consumed and consumed.read_all_of(change.version):
         return _Result(EventOutcome.IGNORED, Reason.UP_TO_DATE)
     if (hold := _last_hold(consumer)) and _hold_knows_change(hold, change, consumer):
         return _held(hold, consumer.ended_run_id, consumer.ended_run_status)

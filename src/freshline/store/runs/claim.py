@@ -14,6 +14,7 @@ from freshline.model.state import reference
 from freshline.store.db.database import Connection, Row
 from freshline.store.db.queries import load
 from freshline.store.runs import batches, rebuild
+from freshline.store.runs.column_sets import wanted_sets
 from freshline.store.runs.publish import pinned
 
 SQL = load("runs")
@@ -30,8 +31,11 @@ class Claimant:
     spark: bool
 
 
-def claim_run(connection: Connection, who: Claimant, lease_ms: int) -> ClaimedRun | None:
-    """Claim the most urgent run that the worker may execute, with a lease. Return None if there is none."""
+def claim_run(connection: Connection, who: Claimant, lease_ms: int, column_sets: int) -> ClaimedRun | None:
+    """Claim the most urgent run that the worker may execute, with a lease. Return None if there is none.
+
+    `column_sets`: of how many sets of columns an output gets versions.
+    """
     parameters = {
         "worker": who.worker_id,
         "project": who.project,
@@ -41,7 +45,12 @@ def claim_run(connection: Connection, who: Claimant, lease_ms: int) -> ClaimedRu
         "first": CANDIDATES,
     }
     row = connection.execute(SQL["claim_run"], parameters).fetchone()
-    return _claimed(connection, row, batches.join(connection, row), lease_ms) if row else None
+    if row is None:
+        return None
+    claimed = _claimed(connection, row, batches.join(connection, row), lease_ms)
+    if row["partition_key"] or not column_sets:
+        return claimed
+    return replace(claimed, column_sets=wanted_sets(connection, row["definition"], column_sets))
 
 
 def _claimed(connection: Connection, row: Row, members: Sequence[Row], lease_ms: int) -> ClaimedRun:

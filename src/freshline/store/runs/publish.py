@@ -178,6 +178,10 @@ def _snapshot(who: Publisher, output: StagedOutput, before: Row, freshness: Fres
         "origin": who.origin.isoformat() if who.origin else None,
         "payload": output.payload,
         "event_id": new_id(),
+        # They include the schema, which is that of the directory that is kept.
+        "column_versions": (dict(output.column_versions) or None)
+        if not same or same["schema"] == output.schema
+        else None,
     }
 
 

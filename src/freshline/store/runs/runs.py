@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 
 import psycopg
 from psycopg.types.json import Jsonb
@@ -18,7 +17,7 @@ from freshline.errors import FencedError, NotFoundError
 from freshline.model.deliveries import PAGE, Delivery
 from freshline.model.enums import EventType, RunStatus, StepStatus, TriggerType
 from freshline.model.json import Json
-from freshline.model.run import ClaimedRun, PinnedInput, StagedOutput
+from freshline.model.run import ClaimedRun, PinnedInput, StagedOutput, staged_json
 from freshline.model.state import reference
 from freshline.plural import counted
 from freshline.settings import Settings
@@ -48,7 +47,7 @@ class Runs:
         for _ in range(CLAIM_TRIES):
             try:
                 with self._database.transaction("claim_run") as connection:
-                    return claim_run(connection, who, self._settings.lease_ms)
+                    return claim_run(connection, who, self._settings.lease_ms, self._settings.column_sets)
             except psycopg.errors.UniqueViolation:
                 # A concurrent claim took the workflow or the slot; the unique index decided.
                 continue
@@ -85,7 +84,7 @@ class Runs:
         """Record the staged outputs of a try, or its error."""
         with self._database.transaction("finish_step") as connection:
             _fence(connection, run_id, attempt)
-            staged = None if outputs is None else Jsonb([asdict(output) for output in outputs])
+            staged = None if outputs is None else Jsonb([staged_json(output) for output in outputs])
             parameters = {"run": run_id, "attempt": attempt, "step": step_id, "try": try_, "outputs": staged}
             parameters["status"] = StepStatus.FAILED if error else StepStatus.SUCCEEDED
             parameters["error"] = Jsonb(error) if error else None

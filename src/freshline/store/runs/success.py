@@ -13,6 +13,7 @@ from freshline.store.backfills.satisfied import satisfy
 from freshline.store.db.database import Connection, Row
 from freshline.store.db.queries import load
 from freshline.store.runs import publish
+from freshline.store.runs.column_sets import note_reads, read_sets, with_columns
 from freshline.store.runs.events import append_events, breaker_event, run_event
 from freshline.store.runs.finish import end_run, record_dropped, record_success, runs_avoided
 
@@ -47,6 +48,9 @@ def succeed(connection: Connection, one: Publishing, row: Row) -> Succeeded:
     """
     run = one.run
     outputs = [output for output in one.outputs if not run.batch or output.partition_key == row["partition_key"]]
+    # Partitions are compared by whole rows.
+    reads = {} if row["partition_key"] else read_sets(run.definition, outputs)
+    row = {**row, "pins": with_columns(connection, run, row, reads)}
     done = publish.publish(connection, _publisher(one, row), outputs)
     published = done.outputs
     unchanged = [output.row["asset_id"] for output in published if not output.row["changed"]]
@@ -65,6 +69,8 @@ def succeed(connection: Connection, one: Publishing, row: Row) -> Succeeded:
     if success["closed_breaker"]:
         events.append(breaker_event(row, EventType.BREAKER_CLOSED))
     append_events(connection, events)
+    if not row["partition_key"]:
+        note_reads(connection, run, row, reads)
     return Succeeded(names, avoided, success["waited"])
 
 

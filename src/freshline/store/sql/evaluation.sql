@@ -223,7 +223,7 @@ WITH moment AS MATERIALIZED (
            JOIN heads h ON h.asset_id = e.asset_id AND h.partition_key = ''
            LEFT JOIN workflow_partitions p ON (p.workflow_id, p.partition_key) = (e.workflow_id, '')
           WHERE e.workflow_id = x.workflow_id
-            AND h.data_version IS DISTINCT FROM (p.consumed_versions -> e.asset_id ->> 'dataVersion'))
+            AND freshline_differs(h.data_version, h.column_versions, p.consumed_versions -> e.asset_id))
     UNION ALL -- the same for their partitions that feed the batch
     SELECT r.workflow_id, r.partition_key, 'stale', NULL, true, NULL
       FROM unnest(%(unread_reading)s::bigint[], %(unread_reading_keys)s::text[], %(unread_read_assets)s::text[],
@@ -253,7 +253,7 @@ WITH moment AS MATERIALIZED (
 ), input AS (
     -- One row per workflow and input: its head, and the version that the last success consumed.
     SELECT e.workflow_id, e.partition_key, e.asset_id, e.input_key, NULL::integer AS keys, h.sequence, h.data_version,
-           h.produced_at, s.run_id, s.origin,
+           h.column_versions, h.produced_at, s.run_id, s.origin,
            p.consumed_versions -> (e.asset_id || CASE e.input_key WHEN '' THEN '' ELSE '@' || e.input_key END) AS consumed,
            s.mixed OR (s.mixed_from <> '{}' AND freshline_mixed(s.mixed_from)) AS mixed, h.retired_at, e.since, e.until,
            -- Of an input whose changes concern the newest partition: the last change before the next partition came.
@@ -276,7 +276,7 @@ WITH moment AS MATERIALIZED (
     SELECT e.workflow_id, e.partition_key, e.asset_id, '', coalesce(d.keys, 0), d.change,
            CASE WHEN e.keep THEN 'digest:' || d.keys + d.retired_keys || ':' || d.digest + d.retired_digest
                 ELSE 'digest:' || d.keys || ':' || d.digest END,
-           d.changed_at, NULL, NULL, p.consumed_versions -> (e.asset_id || '@'),
+           NULL, d.changed_at, NULL, NULL, p.consumed_versions -> (e.asset_id || '@'),
            (SELECT true FROM snapshots s
               JOIN heads h ON (h.asset_id, h.partition_key, h.sequence) = (s.asset_id, s.partition_key, s.sequence)
              WHERE s.asset_id = e.asset_id AND s.change IS NOT NULL AND (s.mixed OR s.mixed_from <> '{}')
@@ -294,6 +294,7 @@ WITH moment AS MATERIALIZED (
                'keys', i.keys,
                'sequence', i.sequence,
                'data_version', i.data_version,
+               'column_versions', i.column_versions,
                'produced_at', i.produced_at,
                'run_id', i.run_id,
                'origin', i.origin,
@@ -315,7 +316,8 @@ WITH moment AS MATERIALIZED (
                       AND x.sequence > coalesce((i.consumed ->> 'sequence')::bigint, 0)
                       AND x.sequence <= coalesce((i.last_then ->> 0)::bigint, 9223372036854775807)
                       AND (i.consumed IS NOT NULL OR x.produced_at >= coalesce(i.since, '-infinity'))
-                      AND i.data_version IS DISTINCT FROM (i.consumed ->> 'dataVersion')
+                      AND freshline_differs(i.data_version, i.column_versions, i.consumed)
+                      AND NOT coalesce(i.consumed -> 'columns' <> '{}' AND x.column_versions @> (i.consumed -> 'columns'), false)
                     ORDER BY x.sequence LIMIT 20)
                   UNION ALL
                   (SELECT produced_at, coalesce(origin, produced_at) AS origin, event_id FROM snapshots x
@@ -323,7 +325,8 @@ WITH moment AS MATERIALIZED (
                       AND x.sequence > coalesce((i.consumed ->> 'sequence')::bigint, 0)
                       AND x.sequence <= coalesce((i.last_then ->> 0)::bigint, 9223372036854775807)
                       AND (i.consumed IS NOT NULL OR x.produced_at >= coalesce(i.since, '-infinity'))
-                      AND i.data_version IS DISTINCT FROM (i.consumed ->> 'dataVersion')
+                      AND freshline_differs(i.data_version, i.column_versions, i.consumed)
+                      AND NOT coalesce(i.consumed -> 'columns' <> '{}' AND x.column_versions @> (i.consumed -> 'columns'), false)
                     ORDER BY x.sequence DESC LIMIT 20)
                   UNION ALL
                   (SELECT produced_at, coalesce(origin, produced_at) AS origin, event_id FROM snapshots x
@@ -551,11 +554,11 @@ WITH awaited AS MATERIALIZED ( -- in one snapshot, as for motion: what ends move
     SELECT x.group_id
       FROM unnest(%(idle_groups)s::uuid[], %(idle)s::bigint[]) AS x (group_id, workflow_id)
      CROSS JOIN LATERAL (SELECT asset_id FROM edges WHERE workflow_id = x.workflow_id OFFSET 0) e
-     CROSS JOIN LATERAL (SELECT data_version FROM heads
+     CROSS JOIN LATERAL (SELECT data_version, column_versions FROM heads
                           WHERE (asset_id, partition_key) = (e.asset_id, '') OFFSET 0) h
       LEFT JOIN LATERAL (SELECT consumed_versions FROM workflow_partitions
                           WHERE (workflow_id, partition_key) = (x.workflow_id, '') OFFSET 0) p ON true
-     WHERE h.data_version IS DISTINCT FROM (p.consumed_versions -> e.asset_id ->> 'dataVersion')
+     WHERE freshline_differs(h.data_version, h.column_versions, p.consumed_versions -> e.asset_id)
 )
 DELETE FROM report_groups
  WHERE id IN (SELECT id FROM report_groups
@@ -740,7 +743,9 @@ WITH stale AS (
       JOIN heads h ON h.asset_id = e.asset_id AND h.partition_key = ''
       LEFT JOIN workflow_partitions p ON (p.workflow_id, p.partition_key) = (e.workflow_id, '')
      WHERE e.triggers AND NOT e.mapped
-       AND h.data_version IS DISTINCT FROM (p.consumed_versions -> e.asset_id ->> 'dataVersion')
+       AND CASE WHEN p.job_fingerprint = w.job_fingerprint
+                THEN freshline_differs(h.data_version, h.column_versions, p.consumed_versions -> e.asset_id)
+                ELSE h.data_version IS DISTINCT FROM (p.consumed_versions -> e.asset_id ->> 'dataVersion') END
        AND h.data_version IS DISTINCT FROM (p.declined -> 'inputs' ->> e.asset_id)
     UNION
     SELECT a.producer_id FROM assets a
@@ -762,7 +767,7 @@ WITH stale AS (
                  OR (s.run_id IS NOT NULL AND EXISTS (
                          SELECT FROM edges e JOIN heads i ON i.asset_id = e.asset_id AND i.partition_key = ''
                           WHERE e.workflow_id = w.id AND e.triggers AND NOT e.mapped
-                            AND i.data_version IS DISTINCT FROM (s.inputs -> e.asset_id ->> 'dataVersion'))))))
+                            AND freshline_differs(i.data_version, i.column_versions, s.inputs -> e.asset_id))))))
 )
 SELECT s.workflow_id, w.slug, count(*) OVER () AS total
   FROM stale s JOIN workflows w ON w.id = s.workflow_id

@@ -30,7 +30,7 @@ WITH shown AS (
     JOIN edges e ON e.workflow_id = m.id AND e.triggers AND NOT e.mapped
     JOIN heads h ON h.asset_id = e.asset_id AND h.partition_key = ''
     LEFT JOIN workflow_partitions p ON p.workflow_id = e.workflow_id AND p.partition_key = ''
-    WHERE p.consumed_versions -> e.asset_id ->> 'dataVersion' IS DISTINCT FROM h.data_version
+    WHERE freshline_differs(h.data_version, h.column_versions, p.consumed_versions -> e.asset_id)
     UNION
     SELECT e.workflow_id
     FROM makers m

@@ -180,7 +180,7 @@ WITH RECURSIVE shown AS (
     JOIN edges e ON e.workflow_id = m.id AND e.triggers AND NOT e.mapped
     JOIN heads h ON h.asset_id = e.asset_id AND h.partition_key = ''
     LEFT JOIN workflow_partitions p ON p.workflow_id = e.workflow_id AND p.partition_key = ''
-    WHERE p.consumed_versions -> e.asset_id ->> 'dataVersion' IS DISTINCT FROM h.data_version
+    WHERE freshline_differs(h.data_version, h.column_versions, p.consumed_versions -> e.asset_id)
     UNION
     SELECT e.workflow_id
     FROM makers m
@@ -573,7 +573,7 @@ WITH moving AS (
     JOIN workflow_partitions p ON p.workflow_id = m.workflow_id AND p.partition_key = ''
     JOIN edges e ON e.workflow_id = m.workflow_id AND e.triggers
     JOIN heads h ON h.asset_id = e.asset_id AND h.partition_key = ''
-     AND h.data_version IS DISTINCT FROM p.consumed_versions -> e.asset_id ->> 'dataVersion'
+     AND freshline_differs(h.data_version, h.column_versions, p.consumed_versions -> e.asset_id)
     CROSS JOIN LATERAL (
         SELECT s.produced_at FROM snapshots s
         WHERE s.asset_id = e.asset_id AND s.partition_key = '' AND s.changed
@@ -890,7 +890,8 @@ SELECT p.project, p.name, p.slots,
 
 -- name: event_change
 -- purpose: find the snapshot of an event, and the data version that was current after it
-SELECT s.asset_id, s.partition_key, s.sequence, s.data_version, s.delivery, s.changed, s.produced_at AS at, c.data_version AS current,
+SELECT s.asset_id, s.partition_key, s.sequence, s.data_version, s.column_versions, s.delivery, s.changed, s.produced_at AS at,
+       c.data_version AS current,
        EXISTS (SELECT FROM inbox WHERE event_id = %(event)s) AS unabsorbed,
        EXISTS (SELECT FROM edges e WHERE e.asset_id = s.asset_id AND e.mapped) AS mapped
   FROM snapshots s

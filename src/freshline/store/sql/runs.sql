@@ -369,17 +369,18 @@ RETURNING asset_id, change
 INSERT INTO snapshots (asset_id, partition_key, sequence, data_version, changed, table_version, base_version, location,
                        schema, rows, bytes, checks, difference, workflow_id, run_id, attempt, step_id, produced_at,
                        expires_at, inputs, sources, mixed, mixed_from, payload, event_id, report_key, report_sequence,
-                       delivery, origin, change, retired, code)
+                       delivery, origin, change, retired, code, column_versions)
 SELECT asset_id, partition_key, sequence, data_version, changed, table_version, base_version, location, schema, rows,
        bytes, checks, difference, workflow_id, run_id, attempt, step_id, produced_at, expires_at, coalesce(inputs, '{}'),
        coalesce(sources, '{}'), coalesce(mixed, false), coalesce(mixed_from, '{}'), payload, event_id, report_key,
-       report_sequence, delivery, origin, change, coalesce(retired, false), code
+       report_sequence, delivery, origin, change, coalesce(retired, false), code, column_versions
   FROM jsonb_to_recordset(%(rows)s) AS r (
         asset_id text, partition_key text, sequence bigint, data_version text, changed boolean, table_version bigint,
         base_version bigint, location jsonb, schema jsonb, rows bigint, bytes bigint, checks jsonb, difference jsonb,
         workflow_id bigint, run_id uuid, attempt integer, step_id text, produced_at timestamptz, expires_at timestamptz,
         inputs jsonb, sources jsonb, mixed boolean, mixed_from jsonb, payload jsonb, event_id uuid, report_key text,
-        report_sequence bigint, delivery bigint, origin timestamptz, change bigint, retired boolean, code jsonb)
+        report_sequence bigint, delivery bigint, origin timestamptz, change bigint, retired boolean, code jsonb,
+        column_versions jsonb)
  ORDER BY asset_id
 
 -- name: note_commits
@@ -395,17 +396,18 @@ ON CONFLICT DO NOTHING
 -- name: move_heads
 -- purpose: make new snapshots current; a report that arrived out of order only moves last_sequence
 INSERT INTO heads AS h (asset_id, partition_key, sequence, last_sequence, data_version, table_version, produced_at,
-                        report_sequence)
-SELECT asset_id, partition_key, sequence, sequence, data_version, table_version, produced_at, report_sequence
+                        report_sequence, column_versions)
+SELECT asset_id, partition_key, sequence, sequence, data_version, table_version, produced_at, report_sequence, column_versions
   FROM jsonb_to_recordset(%(rows)s) AS r (
         asset_id text, partition_key text, sequence bigint, data_version text, table_version bigint,
-        produced_at timestamptz, report_sequence bigint, late boolean)
+        produced_at timestamptz, report_sequence bigint, late boolean, column_versions jsonb)
  ORDER BY asset_id
 ON CONFLICT (asset_id, partition_key) DO UPDATE
    SET last_sequence = excluded.sequence,
        retired_at = CASE WHEN %(late)s THEN h.retired_at END,
        sequence = CASE WHEN %(late)s THEN h.sequence ELSE excluded.sequence END,
        data_version = CASE WHEN %(late)s THEN h.data_version ELSE excluded.data_version END,
+       column_versions = CASE WHEN %(late)s THEN h.column_versions ELSE excluded.column_versions END,
        table_version = CASE WHEN %(late)s THEN h.table_version ELSE excluded.table_version END,
        produced_at = CASE WHEN %(late)s THEN h.produced_at ELSE excluded.produced_at END,
        report_sequence = CASE WHEN %(late)s THEN h.report_sequence
@@ -425,6 +427,35 @@ ON CONFLICT (asset_id, partition_key, kind) DO UPDATE
 -- purpose: delete the timers of assets that have no freshness of this kind
 DELETE FROM timers t USING jsonb_to_recordset(%(timers)s) AS n (asset_id text, partition_key text, kind text)
  WHERE (t.asset_id, t.partition_key, t.kind) = (n.asset_id, n.partition_key, n.kind)
+
+-- name: column_sets
+-- purpose: read the sets of columns that consumers read of these assets, those with the most consumers first
+SELECT asset_id, columns
+  FROM (SELECT e.asset_id, e.columns, row_number() OVER (PARTITION BY e.asset_id ORDER BY count(*) DESC, e.columns) AS place
+          FROM edges e JOIN workflows w ON w.id = e.workflow_id AND w.retired_at IS NULL
+         WHERE e.asset_id = ANY (%(assets)s) AND e.columns IS NOT NULL AND NOT e.mapped
+         GROUP BY e.asset_id, e.columns) s
+ WHERE place <= %(most)s
+ ORDER BY asset_id, place
+
+-- name: pinned_columns
+-- purpose: read the versions of the sets of columns that a run has read, from the snapshots that it was pinned to
+SELECT s.asset_id, u.key, s.column_versions ->> u.key AS version
+  FROM unnest(%(assets)s::text[], %(sequences)s::bigint[], %(keys)s::text[]) AS u (asset_id, sequence, key)
+  JOIN snapshots s ON (s.asset_id, s.partition_key, s.sequence) = (u.asset_id, '', u.sequence)
+ WHERE s.column_versions ? u.key AND %(version)s = (SELECT version FROM workflows WHERE id = %(workflow)s)
+
+-- name: note_read_columns
+-- purpose: store which columns the current version of a workflow reads of its inputs; a hint, so it skips locked rows
+WITH known AS (
+    SELECT e.asset_id, r.columns
+      FROM edges e
+      JOIN workflows w ON w.id = e.workflow_id AND w.version = %(version)s
+      LEFT JOIN jsonb_to_recordset(%(reads)s) AS r (asset_id text, columns text[]) ON r.asset_id = e.asset_id
+     WHERE e.workflow_id = %(workflow)s AND NOT e.mapped AND e.columns IS DISTINCT FROM r.columns
+     ORDER BY e.asset_id FOR UPDATE OF e SKIP LOCKED
+)
+UPDATE edges e SET columns = k.columns FROM known k WHERE (e.asset_id, e.workflow_id) = (k.asset_id, %(workflow)s)
 
 -- name: record_success
 -- purpose: store the consumed versions in the transaction that publishes the outputs, and reset failures
