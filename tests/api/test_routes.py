@@ -181,7 +181,7 @@ def test_reports_that_belong_together(api: Api) -> None:
     assert (again["duplicate"], again["groupId"]) == (True, None)
     half = {"reports": [{"assetId": "a", "dataVersion": "3"}, {"assetId": "b"}]}
     assert api.post("/reports", half, expect=409)["code"] == "conflict"
-    assert api.post("/reports", {"reports": both["reports"][:1]}, expect=422)["code"] == "invalid-request"
+    assert api.post("/reports", {"reports": both["reports"][:1]}, expect=422)["code"] == "usage"
     assert api.get("/assets/a")["dataVersion"] == "2"
 
 

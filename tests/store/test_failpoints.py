@@ -26,7 +26,7 @@ from tests.waiting import wait_until
 
 LEASE_S = 15
 # If the answer to one of these is lost, the result is looked up by its key. These retry by themselves,
-KEYED = {"report", "request_run"}
+KEYED = {"report", "report_together", "request_run"}
 # and these leave the retry to the worker, which knows the end of its lease.
 ENDING = {"cancel_running", "fail_run", "hand_back", "publish_run"}
 forkserver = multiprocessing.get_context("forkserver")
