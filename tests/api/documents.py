@@ -37,6 +37,7 @@ def body(operation: Operation) -> dict[str, Any]:
         "backfills": {"assetId": "b"},
         "deny": {"revision": 1},
         "preview": {"assetId": "b"},
+        "reports": {"reports": [{"assetId": "a"}, {"assetId": "b"}]},
         "skip": {"reason": "damaged"},
         "tokens": {"name": "more"},
         "webhooks": {"url": "https://hooks.example/more"},

@@ -110,7 +110,8 @@ VALUES ('shop.raw', 'files', 'snapshot', '{"files": "drop/*.csv"}', 30000, 30000
 """
 RECODED = """
 UPDATE assets SET declaration = declaration || '{"table": {"mode": "append"}}' WHERE id = 'shop.clean';
-UPDATE snapshots SET code = '[{"workflow": 1, "workflowVersion": 0, "rows": 3, "parts": 1}]' WHERE asset_id = 'shop.clean';
+UPDATE snapshots SET code = '[{"workflow": 1, "workflowVersion": 0, "rows": 3, "parts": 1}]'
+ WHERE asset_id = 'shop.clean';
 """
 NEED_DATABASE = ("project rename a b",
                  "apply --yes", "dev", "materializer", "worker", "api", "token list", "token create x", "db status",

@@ -28,6 +28,7 @@ from tests.store_harness import Lab
 # Which existing rows each transaction writes or locks; rows that are only added are not shared.
 TOUCHES = {
     "absorb": {"inbox", "considerations", "runs"},
+    "accept_code": {"heads"},
     "append_logs": {"runs"},
     "apply": {"considerations", "runs", "workflows", "assets", "workflow_partitions", "timers", "inbox"},
     "begin_step": {"runs"},
@@ -48,6 +49,7 @@ TOUCHES = {
     "rename_project": {"considerations", "runs", "workflows", "assets"},
     "renew_leases": {"runs"},
     "report": {"heads"},
+    "report_together": {"heads"},
     "request_run": {"workflows"},
     "rescue": {"runs", "workflow_partitions"},
     "reset": {"workflows", "workflow_partitions"},

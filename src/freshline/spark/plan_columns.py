@@ -45,12 +45,14 @@ _MISLEADING = re.compile(r"[#\n\r]")
 
 def analysed_plan(table: DataFrame, *, classic: bool) -> str:
     """Return the text of the analysed plan, with all columns."""
+    if classic:
+        # Its `toString` follows the settings of the session that is active in the JVM, which may be another one.
+        analysed = table._jdf.queryExecution().analyzed()  # noqa: SLF001
+        return str(analysed.treeString(True, False, ALL_FIELDS, False, False))  # noqa: FBT003 - as in Spark
     conf = table.sparkSession.conf
     before = conf.get(MOST_FIELDS)
     conf.set(MOST_FIELDS, str(ALL_FIELDS))
     try:
-        if classic:
-            return str(table._jdf.queryExecution().analyzed().toString())  # noqa: SLF001
         shown = str(table._explain_string(extended=True))  # noqa: SLF001
     finally:
         conf.set(MOST_FIELDS, str(before))

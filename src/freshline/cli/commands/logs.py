@@ -34,7 +34,7 @@ POLL_S = 0.5
         "freshline logs 5f0c11aa --follow",
         "freshline logs 5f0c11aa --tail 20",
         "freshline logs sales.daily                           its last run",
-        "freshline logs sales.daily --partition 2024-01-31    the last run of a partition",
+        "freshline logs sales.daily --partition 2024-01-31    the last run of it",
         "freshline logs 5f0c11aa --json",
     ],
 )
