@@ -36,7 +36,6 @@ def accept(connection: Connection, asset: TargetAsset) -> Accepted:
             f"asset '{name}' has table mode 'overwrite': every run computes all rows, so nothing needs to be accepted",
             hint=f"`freshline why {name}` shows its state",
         )
-    connection.execute(SQL["lock_accepted"], {"asset": name})
     found = connection.execute(SQL["accept_code"], {"assets": [name]}).fetchall()
     if not any(row["rows"] != 0 for row in found):
         raise ConflictError(

@@ -53,10 +53,6 @@ SELECT a.id, a.producer_id, a.declaration, a.source_project, a.partitioning, w.s
 SELECT a.id, a.producer_id, a.declaration, a.source_project, a.partitioning, w.slug FROM assets a LEFT JOIN workflows w ON w.id = a.producer_id
  WHERE a.id = %(asset)s
 
--- name: lock_accepted
--- purpose: lock the heads of an asset, so that no run publishes meanwhile
-SELECT FROM heads WHERE asset_id = %(asset)s ORDER BY partition_key FOR UPDATE
-
 -- name: accept_code
 -- purpose: accept the rows of older code of these assets for the current code, and return how many there are by partition
 UPDATE snapshots s
