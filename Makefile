@@ -45,7 +45,7 @@ page: $(STAMP)  ## Build the page from page/ into src/freshline/page_files, if i
 demo: $(STAMP)  ## Run the demo: real flight data through a graph of assets (about 3 minutes)
 	@$(PYTHON) examples/flights/demo.py
 
-test: $(DOCS_STAMP) $(BROWSER_STAMP) $(PAGE)  ## Run the gate: all tests except `full` and `chaos` (11 minutes on 2 cores)
+test: $(DOCS_STAMP) $(BROWSER_STAMP) $(PAGE)  ## Run the gate: all tests except `full` and `chaos` (16 minutes on 2 cores)
 	$(PYTHON) -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not full and not chaos"
 
 full: check $(DOCS_STAMP) $(BROWSER_STAMP) $(PAGE)  ## Run the checks, all tests except `chaos`, and all planted bugs (about an hour)

@@ -54,9 +54,9 @@ DANGEROUS = [
     ("report-one", "report-two"),
     ("create", "absorb"),
     ("advance", "cancel"),
-    ("expand", "apply"),
 ]
 OTHERS = [
+    ("expand", "apply"),
     ("report-one", "report-one"),
     ("publish-one", "report-one"),
     ("publish-one", "reconcile"),
