@@ -31,6 +31,13 @@ class Tables(Protocol):
         """Return the DataFrame of one pinned snapshot, or of the rows that are new to the step."""
 
 
+class Files(Protocol):
+    """The files of one input, for jobs that read without Spark."""
+
+    def __call__(self, *, new: bool) -> TableReader:
+        """Return the reader of a step, and note that the files of the input, or the new ones, are read."""
+
+
 @dataclass(frozen=True, slots=True)
 class Input:
     """One consumed asset, at the version that this run is pinned to.
@@ -53,7 +60,7 @@ class Input:
     payload: Any
     deliveries: Deliveries
     _read: Callable[[PinnedInput, int | None], Any] = field(repr=False)
-    _files: Callable[[bool], TableReader] = field(repr=False)
+    _files: Files = field(repr=False)
     _pinned: PinnedInput = field(repr=False)
 
     @property
@@ -84,24 +91,23 @@ class Input:
 
     def arrow(self, *, new: bool = False) -> Any:
         """Return the rows as a `pyarrow.Table`, in memory."""
-        return self._files(new).arrow(self._pinned, new=new)
+        return self._files(new=new).arrow(self._pinned, new=new)
 
     def polars(self, *, new: bool = False) -> Any:
         """Return the rows as a `polars.DataFrame`, in memory."""
-        return self._files(new).polars(self._pinned, new=new)
+        return self._files(new=new).polars(self._pinned, new=new)
 
     def duckdb(self, *, new: bool = False) -> Any:
         """Return the rows as a lazy DuckDB relation. All inputs are on one connection, so they can be joined.
 
         Only what a query needs is read, when its result is fetched. The relation ends with the step.
         """
-        return self._files(new).relation(self._pinned, new=new)
+        return self._files(new=new).relation(self._pinned, new=new)
 
     @property
     def paths(self) -> tuple[str, ...]:
         """Where the data is: every directory of a table, every path of an append source, or the path of a source."""
-        new = False
-        return self._files(new).paths(self._pinned)
+        return self._files(new=False).paths(self._pinned)
 
     @property
     def path(self) -> str | None:
@@ -194,7 +200,7 @@ class Context:
                 one = replace(self._find_version(one.asset_id, one.partition_key, version), cut=pinned.cut)
             return self._read(tables, one)
 
-        def files(new: bool) -> TableReader:
+        def files(*, new: bool) -> TableReader:
             self._read_files.add(pinned, self._deliveries, new=new)
             return self._table_reader()
 

@@ -20,7 +20,7 @@ from freshline.cli.filters import (
 )
 from freshline.cli.follow import DecisionFollower, EventFollower, Follower, RunFollower, WatchedRuns, entries
 from freshline.cli.render import event_outcomes, listing, output
-from freshline.cli.render.pages import several, show, show_page
+from freshline.cli.render.pages import asked, several, show, show_page
 from freshline.cli.render.progress import HANG, progress
 from freshline.cli.render.run import print_run
 from freshline.cli.render.table import Table
@@ -128,7 +128,7 @@ def runs(
         within = period(reader, since, until)
         about = About(workflow, asset, owner, partition)
         found = reader.runs(
-            limit + (not as_json),
+            asked(limit, as_json=as_json),
             *(after, status, workflow),
             asset=asset,
             project=owner,
@@ -205,7 +205,7 @@ def events(
             _follow(follower, listing.EVENTS, as_json=as_json)
         within = period(reader, since, until)
         names = {"asset": asset, "project": owner, "partition": partition}
-        found = reader.events(limit + (not as_json), after, kind, subject, period=within, **names)
+        found = reader.events(asked(limit, as_json=as_json), after, kind, subject, period=within, **names)
         about = About(subject, asset, owner, partition)
         counted = None
         if several(about) and not as_json:
@@ -265,7 +265,7 @@ def decisions(
             _follow(follower, listing.DECISIONS, as_json=as_json)
         within = period(reader, since, until)
         names = {"project": owner, "partition": partition, "outcome": outcome}
-        found = reader.decisions(limit + (not as_json), after, workflow, asset, period=within, **names)
+        found = reader.decisions(asked(limit, as_json=as_json), after, workflow, asset, period=within, **names)
         about = About(workflow, asset, owner, partition)
         counted = None if as_json or not several(about) else reader.decision_tally(outcome, about, period=within)
         filtered = any((after, workflow, asset, owner, outcome, since, until))

@@ -17,6 +17,11 @@ def several(about: About) -> bool:
     return about.project is not None or any(name is not None and is_pattern(name) for name in about[:2])
 
 
+def asked(limit: int, *, as_json: bool) -> int:
+    """Return how many entries `show_page` needs: one more than it prints, to know whether there are others."""
+    return limit if as_json else limit + 1
+
+
 def show_page(
     found: list[T],
     kind: listing.Listing[T],
@@ -27,7 +32,7 @@ def show_page(
     filtered: bool,
     as_json: bool,
 ) -> None:
-    """Print a page of entries. To know whether there are more, `found` has one more than is shown."""
+    """Print a page of entries. `found`: at most `asked(limit)` of them."""
     page = found if as_json else found[:limit]
     if counted is not None:
         output.show(counted["sentence"], "")
