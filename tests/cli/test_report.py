@@ -103,3 +103,18 @@ def test_files_that_cannot_be_read(two: Freshline, text: str, error: str) -> Non
     file = two.project / "reports.json"
     file.write_text(text)
     assert error in " ".join(two("report", "--together", "--file", str(file), code=2).stderr.split())
+
+
+def test_partitions_of_one_source_are_named_each(freshline: Freshline) -> None:
+    """Each line names the partition that it is about."""
+    days = "assetId: shop.days\npartitioning: {time: day, start: 2025-12-01}\n"
+    (freshline.project / "sources" / "days.yaml").write_text(days)
+    freshline("apply", "--yes")
+    reports = [
+        {"assetId": "shop.days", "partitionKey": key, "dataVersion": f"of {key}"}
+        for key in ("2025-12-02", "2025-12-01")
+    ]
+    (freshline.project / "reports.json").write_text(json.dumps({"reports": reports}))
+    said = freshline("report", "--together", "--file", str(freshline.project / "reports.json")).stderr
+    for key in ("2025-12-01", "2025-12-02"):
+        assert f"shop.days@{key} version 1 (of {key}) is reported" in said

@@ -230,6 +230,7 @@ class Reported(ResponseBody):
     """The result of a report."""
 
     asset_id: str
+    partition_key: str
     version: int
     data_version: str
     changed: bool

@@ -111,9 +111,8 @@ def _report_together(app: App, given: list[SourceReport], *, as_json: bool) -> N
     if as_json:
         output.print_json(found)
         return
-    keys = {one.asset_id: one.partition_key for one in given}
     for one in found["reports"]:
-        output.message(_result_text(reference(one["assetId"], keys[one["assetId"]]), one))
+        output.message(_result_text(reference(one["assetId"], one["partitionKey"]), one))
         output.warn(one["warnings"])
     if not found["duplicate"]:
         output.message(

@@ -58,6 +58,7 @@ class Reported(TypedDict):
     """The answer to a report, as JSON."""
 
     assetId: str
+    partitionKey: str
     version: int
     dataVersion: str
     changed: bool
@@ -305,6 +306,7 @@ def check_payload(payload: Any) -> None:
 def _reported(report: Report, row: Row, *, duplicate: bool, warnings: Sequence[str] = ()) -> Reported:
     return {
         "assetId": report.asset_id,
+        "partitionKey": report.partition_key,
         "version": row["sequence"],
         "dataVersion": row["data_version"],
         "changed": row["changed"],
